@@ -1,0 +1,125 @@
+//! MCP message shapes of the pinned revision: tools, content and results.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::error::CallError;
+use crate::tool::{ToolDefinition, ToolOutput};
+
+/// The revision that conformance evidence names (SPEC §7).
+pub const MCP_PROTOCOL_VERSION: &str = "2025-06-18";
+
+/// A tool as `tools/list` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    /// Canonical dotted name on REST and in process; the wire name on MCP surfaces.
+    pub name: String,
+    /// A short name for people.
+    pub title: String,
+    /// What the tool answers, for a model.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub input_schema: Value,
+    /// JSON Schema of `structuredContent`.
+    pub output_schema: Value,
+    /// Hints for clients. Nothing in this program decides by them.
+    pub annotations: Annotations,
+}
+
+/// The hints of a read-only tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// The tool changes nothing. Always true here.
+    pub read_only_hint: bool,
+    /// Calling twice is as good as calling once. Always true here.
+    pub idempotent_hint: bool,
+    /// The answer depends on a world outside. Always true here.
+    pub open_world_hint: bool,
+}
+
+/// One block of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Content {
+    /// Text; for tools of this program the JSON of `structuredContent`.
+    Text {
+        /// The text itself.
+        text: String,
+    },
+}
+
+/// The result of `tools/call`: one text block holding JSON, and the same data as `structuredContent`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallToolResult {
+    /// Exactly one text block.
+    pub content: Vec<Content>,
+    /// The same data as the text, as an object.
+    pub structured_content: Map<String, Value>,
+    /// True when the tool failed.
+    pub is_error: bool,
+}
+
+impl Tool {
+    /// The tool under its canonical dotted name.
+    #[must_use]
+    pub fn canonical(definition: &ToolDefinition) -> Self {
+        Self {
+            name: definition.name.as_str().to_owned(),
+            title: definition.title.to_owned(),
+            description: definition.description.to_owned(),
+            input_schema: definition.input_schema.clone(),
+            output_schema: definition.output_schema.clone(),
+            annotations: Annotations { read_only_hint: true, idempotent_hint: true, open_world_hint: true },
+        }
+    }
+}
+
+impl CallToolResult {
+    /// The result of a call that succeeded.
+    #[must_use]
+    pub fn success(output: ToolOutput) -> Self {
+        Self::of(output.structured, false)
+    }
+
+    /// The result of a call that failed after it was let through.
+    #[must_use]
+    pub fn failure(error: &CallError) -> Self {
+        let mut data = error.details();
+        data.insert("error".to_owned(), json!(error.code().as_str()));
+        data.insert("message".to_owned(), json!(error.message()));
+        Self::of(data, true)
+    }
+
+    fn of(structured_content: Map<String, Value>, is_error: bool) -> Self {
+        let text = Value::Object(structured_content.clone()).to_string();
+        Self { content: vec![Content::Text { text }], structured_content, is_error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: M-01
+    #[test]
+    fn the_revision_is_pinned() {
+        assert_eq!(MCP_PROTOCOL_VERSION, "2025-06-18");
+    }
+
+    // proves: M-05, M-06
+    #[test]
+    fn text_and_structured_content_carry_the_same_data() {
+        let structured = json!({"stdout": "up 3 days", "exitCode": 0});
+        let output = ToolOutput::new(structured.as_object().expect("an object").clone());
+
+        for result in [CallToolResult::success(output), CallToolResult::failure(&CallError::TargetOffline)] {
+            let Content::Text { text } = &result.content[0];
+            let from_text: Value = serde_json::from_str(text).expect("the text is JSON");
+            assert_eq!(from_text, Value::Object(result.structured_content.clone()));
+        }
+        assert!(CallToolResult::failure(&CallError::TargetOffline).is_error);
+    }
+}
