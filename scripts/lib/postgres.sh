@@ -45,8 +45,7 @@ pg_as_server_user() (
     elif command -v runuser >/dev/null 2>&1; then
         exec runuser -u "$user" -- "$@"
     else
-        # shellcheck disable=SC2016 # the inner shell expands it
-        exec su -s /bin/sh "$user" -c 'exec "$@"' sh "$@"
+        exec su -s "$BASH" -c "exec $(printf '%q ' "$@")" "$user"
     fi
 )
 
