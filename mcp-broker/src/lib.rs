@@ -1,1 +1,15 @@
-//! See the README.
+#![doc = include_str!("../README.md")]
+
+mod broker;
+mod cancel;
+mod denials;
+mod in_flight;
+pub mod memory;
+mod record;
+mod registry;
+mod run;
+
+pub use self::broker::{Broker, BrokerBuilder, BuildError, CallRequest, Ports, StreamMode};
+pub use self::cancel::CancelReason;
+pub use self::in_flight::DEFAULT_IN_FLIGHT_LIMIT;
+pub use self::run::{CALL_DEADLINE, FinishedCall, RunningCall};

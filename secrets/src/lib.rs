@@ -1,1 +1,5 @@
-//! See the README.
+#![doc = include_str!("../README.md")]
+
+mod memory;
+
+pub use self::memory::MemorySecrets;

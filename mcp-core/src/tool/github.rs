@@ -103,12 +103,15 @@ pub struct Repo {
     /// True when it is not public.
     pub private: bool,
     /// What it says of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its page.
     pub html_url: String,
     /// Default branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_branch: Option<String>,
     /// Last change, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
 }
 
@@ -128,26 +131,37 @@ pub struct CiRun {
     /// The forge's number for it.
     pub id: u64,
     /// Number within its workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_number: Option<u64>,
     /// Name of the workflow or run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_branch: Option<String>,
     /// Commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_sha: Option<String>,
     /// What started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     /// Where it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conclusion: Option<String>,
     /// Its page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html_url: Option<String>,
     /// Start, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
     /// Last change, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
     /// Who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
 }
 

@@ -67,14 +67,19 @@ pub struct Guest {
     /// `running` or `stopped`.
     pub status: String,
     /// Fraction of its CPUs in use; may slightly exceed 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
     /// Number of CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
     /// Memory in use, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mem: Option<u64>,
     /// Memory assigned, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maxmem: Option<u64>,
     /// Seconds since start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime: Option<u64>,
     /// True for a template.
     pub template: bool,
@@ -102,8 +107,10 @@ pub struct VmStatus {
     #[serde(flatten)]
     pub guest: Guest,
     /// The emulator's own state, which tells paused from running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qmpstatus: Option<String>,
     /// True when high availability manages it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ha_managed: Option<bool>,
 }
 
@@ -113,23 +120,32 @@ pub struct NodeMetrics {
     /// The node.
     pub node: String,
     /// Fraction of all CPUs in use, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
     /// Number of CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u64>,
     /// Load averages over 1, 5 and 15 minutes.
     pub loadavg: Vec<f64>,
     /// Memory in use, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_used: Option<u64>,
     /// Memory in all, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_total: Option<u64>,
     /// Root file system in use, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rootfs_used: Option<u64>,
     /// Root file system in all, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rootfs_total: Option<u64>,
     /// Seconds since start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime: Option<u64>,
     /// Version of Proxmox VE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pveversion: Option<String>,
     /// Version of the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kversion: Option<String>,
 }

@@ -1,0 +1,5 @@
+//! The pipeline with every port in memory.
+
+mod pipeline;
+mod refusals;
+mod world;
