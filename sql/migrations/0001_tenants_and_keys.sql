@@ -110,6 +110,9 @@ create function lookup_api_key(wanted bytea) returns table (tenant_id uuid, key_
     language sql stable security definer set search_path = coreci, pg_temp
     as $$ select k.tenant_id, k.key_id from coreci.api_keys k where k.key_hash = wanted $$;
 
+-- Whoever may use the schema could call them otherwise, the audit writer among them.
+revoke execute on function lookup_tenants(), lookup_tenant_by_slug(text), lookup_api_key(bytea) from public;
+grant execute on function lookup_tenants(), lookup_tenant_by_slug(text), lookup_api_key(bytea) to coreci_app;
 alter function lookup_tenants() owner to coreci_lookup;
 alter function lookup_tenant_by_slug(text) owner to coreci_lookup;
 alter function lookup_api_key(bytea) owner to coreci_lookup;

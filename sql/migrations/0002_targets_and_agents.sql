@@ -83,6 +83,8 @@ create function lookup_agent(wanted uuid) returns setof uuid
 create function lookup_enrolment(wanted bytea) returns table (tenant_id uuid, enrolment_id uuid)
     language sql stable security definer set search_path = coreci, pg_temp
     as $$ select e.tenant_id, e.enrolment_id from coreci.enrolments e where e.token_hash = wanted $$;
+revoke execute on function lookup_agent(uuid), lookup_enrolment(bytea) from public;
+grant execute on function lookup_agent(uuid), lookup_enrolment(bytea) to coreci_app;
 alter function lookup_agent(uuid) owner to coreci_lookup;
 alter function lookup_enrolment(bytea) owner to coreci_lookup;
 revoke create on schema coreci from coreci_lookup;
