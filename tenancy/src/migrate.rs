@@ -287,12 +287,25 @@ async fn open(config: &Config) -> Result<Client, MigrateError> {
         .map_err(|error: OpenError| MigrateError::Connect(Box::new(error)))
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::TestDatabase;
 
     const FIRST: Migration = migration(1, "first", "create table coreci.first (id int)");
+
+    #[test]
+    fn every_file_is_compiled_in_and_in_order() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../sql/migrations");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let known = MIGRATIONS.iter().map(|one| format!("{:04}_{}.sql", one.version, one.name));
+        assert_eq!(known.collect::<Vec<_>>(), files);
+        assert!(MIGRATIONS.iter().zip(1..).all(|(one, version)| one.version == version));
+    }
 
     async fn empty() -> (TestDatabase, Config) {
         let database = TestDatabase::empty().await;

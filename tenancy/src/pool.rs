@@ -103,10 +103,7 @@ impl Tenancy {
         self.pool.close();
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that hands connections to TenantTx and Lookup"
-    )]
+    /// For [`TenantTx`] and [`Lookup`] alone.
     pub(crate) async fn acquire(&self) -> Result<Object, TenancyError> {
         Ok(self.pool.get().await?)
     }

@@ -33,7 +33,8 @@ impl ServerUser {
     pub(crate) fn stopped_at(&self, path: &Path) -> Option<PathBuf> {
         let mut ancestors: Vec<&Path> = path.ancestors().filter(|one| !one.as_os_str().is_empty()).collect();
         ancestors.reverse();
-        let stops = |one: &&Path| fs::metadata(one).is_ok_and(|metadata| !self.may_enter(&metadata));
+        let stops =
+            |one: &&Path| fs::metadata(one).is_ok_and(|found| found.is_dir() && !self.may_enter(&found));
         ancestors.into_iter().find(stops).map(Path::to_owned)
     }
 
