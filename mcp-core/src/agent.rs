@@ -48,6 +48,8 @@ pub trait AgentStore: Send + Sync {
         facts: &HostFacts,
     ) -> Result<Option<Registration>, AgentStoreError>;
 
-    /// Notes that a registered agent was heard from.
-    async fn agent_seen(&self, tenant: TenantId, agent: AgentId) -> Result<(), AgentStoreError>;
+    /// Notes that a registered agent was heard from; `false` when it was revoked or registered anew meanwhile, so that
+    /// this link must end.
+    async fn agent_seen(&self, tenant: TenantId, agent: AgentId, epoch: u64)
+    -> Result<bool, AgentStoreError>;
 }
