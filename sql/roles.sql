@@ -29,7 +29,24 @@ end
 $$;
 revoke all on schema public from public;
 
-create schema if not exists coreci authorization coreci_migrator;
+-- Handing the schema to the migrator takes being able to become it. A superuser is; the administrator of a managed
+-- database is not, and joins for this one statement.
+do $$
+declare
+    joins boolean := not pg_has_role(current_user, 'coreci_migrator',
+        case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end);
+begin
+    if not exists (select from pg_namespace where nspname = 'coreci') then
+        if joins then
+            execute format('grant coreci_migrator to %I', current_user);
+        end if;
+        create schema coreci authorization coreci_migrator;
+        if joins then
+            execute format('revoke coreci_migrator from %I', current_user);
+        end if;
+    end if;
+end
+$$;
 
 -- A role's timeouts are a property of the role, so that a forgotten setting in a client cannot lift them.
 alter role coreci_app set search_path = coreci;
