@@ -6,6 +6,9 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+/// Sent and not acknowledged for this long: the connection is gone. A caller has its answer within 3 s (C-L04).
+const TCP_USER_TIMEOUT: Duration = Duration::from_millis(2500);
+
 /// Connection settings, one per role. `admin` and `migrator` are there only where this process may use them.
 #[derive(Clone)]
 pub struct Connections {
@@ -116,7 +119,7 @@ pub(crate) fn harden(config: &mut Config) {
         return;
     }
     config
-        .tcp_user_timeout(Duration::from_secs(5))
+        .tcp_user_timeout(TCP_USER_TIMEOUT)
         .keepalives(true)
         .keepalives_idle(Duration::from_secs(5))
         .keepalives_interval(Duration::from_secs(2))
@@ -134,7 +137,7 @@ mod tests {
     fn a_silent_network_is_noticed_within_seconds() {
         let connections = Connections::from_urls(APP, APP, None, None).unwrap();
 
-        assert_eq!(connections.app.get_tcp_user_timeout(), Some(&Duration::from_secs(5)));
+        assert_eq!(connections.app.get_tcp_user_timeout(), Some(&TCP_USER_TIMEOUT));
         assert_eq!(connections.app.get_connect_timeout(), Some(&Duration::from_secs(2)));
         assert!(connections.app.get_keepalives());
     }

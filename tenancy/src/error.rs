@@ -102,9 +102,7 @@ fn kind(state: &SqlState) -> Kind {
 /// Errors that the client library raised itself: a broken connection, or a value it could not encode or decode.
 fn without_state(error: tokio_postgres::Error) -> TenancyError {
     use std::error::Error as _;
-    let broken = error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
-    // `Config::connect` reports an unreachable or silent server without a source of its own.
-    if broken || error.to_string().starts_with("error connecting") {
+    if error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()) {
         return TenancyError::DatabaseUnavailable(Some(Box::new(error)));
     }
     TenancyError::Internal(Box::new(error))

@@ -349,6 +349,26 @@ mod tests {
         assert_eq!(applied, Applied { versions: vec![2], schema: 2 });
     }
 
+    #[tokio::test]
+    async fn a_session_that_dies_in_the_middle_leaves_the_state_before() {
+        let (database, migrator) = empty().await;
+        let slow = migration(1, "slow", "create table coreci.first (id int); select pg_sleep(60)");
+        let killed = tokio::spawn({
+            let migrator = migrator.clone();
+            async move { migrate_with(&migrator, &[slow]).await }
+        });
+        let admin = database.admin_client().await;
+        let end = "select pg_terminate_backend(pid, 10000) from pg_stat_activity
+                   where datname = current_database() and wait_event = 'PgSleep'";
+        while admin.query(end, &[]).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(killed.await.unwrap().is_err());
+
+        let applied = migrate_with(&migrator, &[FIRST]).await.unwrap();
+        assert_eq!(applied, Applied { versions: vec![1], schema: 1 });
+    }
+
     // proves: C-L09
     #[tokio::test]
     async fn replicas_that_migrate_at_once_apply_each_file_once() {

@@ -18,6 +18,9 @@ const SET_TENANT: &str = "select set_config('app.tenant_id', $1, true)";
 /// a store which swallowed an error cannot take a rollback for a commit.
 const COMMIT: &str = "select; commit";
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Behind the role's own `statement_timeout` of 10 s, for a server that is too far gone to keep it. A network that
+/// swallows packets is noticed sooner, by the connection's `tcp_user_timeout`.
+const STATEMENT_BACKSTOP: Duration = Duration::from_secs(12);
 
 /// An open transaction in which row-level security lets only one tenant's rows be seen and written.
 ///
@@ -63,8 +66,7 @@ impl TenantTx {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, TenancyError> {
         let object = self.connection.object();
-        let statement = object.prepare_cached(sql).await?;
-        Ok(object.query(&statement, params).await?)
+        bounded(async { object.query(&object.prepare_cached(sql).await?, params).await }).await
     }
 
     /// Like [`TenantTx::query`], for at most one row.
@@ -77,8 +79,7 @@ impl TenantTx {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Row>, TenancyError> {
         let object = self.connection.object();
-        let statement = object.prepare_cached(sql).await?;
-        Ok(object.query_opt(&statement, params).await?)
+        bounded(async { object.query_opt(&object.prepare_cached(sql).await?, params).await }).await
     }
 
     /// Like [`TenantTx::query`], for exactly one row.
@@ -103,8 +104,7 @@ impl TenantTx {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, TenancyError> {
         let object = self.connection.object();
-        let statement = object.prepare_cached(sql).await?;
-        Ok(object.execute(&statement, params).await?)
+        bounded(async { object.execute(&object.prepare_cached(sql).await?, params).await }).await
     }
 
     /// Commits. When this returns `Ok` the changes are durable.
@@ -116,7 +116,7 @@ impl TenantTx {
     /// # Cancellation
     /// A dropped future may have committed or not.
     pub async fn commit(self) -> Result<(), TenancyError> {
-        self.client().batch_execute(COMMIT).await?;
+        bounded(self.client().batch_execute(COMMIT)).await?;
         self.connection.clean();
         Ok(())
     }
@@ -126,7 +126,7 @@ impl TenantTx {
     /// # Errors
     /// When the database does not confirm it. The connection is then closed, which rolls back as well.
     pub async fn rollback(self) -> Result<(), TenancyError> {
-        self.client().batch_execute("rollback").await?;
+        bounded(self.client().batch_execute("rollback")).await?;
         self.connection.clean();
         Ok(())
     }
@@ -135,6 +135,15 @@ impl TenantTx {
 impl std::fmt::Debug for TenantTx {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TenantTx").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+async fn bounded<T>(
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, TenancyError> {
+    match timeout(STATEMENT_BACKSTOP, statement).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(TenancyError::timed_out("a statement was not answered within 12 s")),
     }
 }
 

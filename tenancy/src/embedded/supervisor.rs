@@ -75,6 +75,10 @@ impl Supervisor {
         // that lives exactly as long as the server may.
         std::thread::Builder::new().name("coreci-postgres".to_owned()).spawn(move || {
             run(&plan, &shared, &sender, first);
+            // A socket directory outside the data directory is not left lying about; it is empty once the server ended.
+            if !plan.socket_dir.starts_with(plan.layout.root()) {
+                let _ = std::fs::remove_dir(&plan.socket_dir);
+            }
             sender.send_replace(EmbeddedStatus::Stopped);
             drop(lock);
         })?;
