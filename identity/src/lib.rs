@@ -1,1 +1,10 @@
-//! See the README.
+#![doc = include_str!("../README.md")]
+
+mod authenticator;
+mod key;
+pub mod pg;
+mod role;
+
+pub use self::authenticator::{AuthError, Authenticator};
+pub use self::key::{ApiKey, MalformedKey};
+pub use self::role::{Role, UnknownRole};
