@@ -78,7 +78,7 @@ impl<'a> Lookup<'a> {
             let statement = object.prepare_cached(sql).await?;
             Ok(object.query(&statement, params).await?)
         };
-        timeout(LOOKUP_TIMEOUT, answer).await.map_err(|_| TenancyError::timed_out("no answer within 2 s"))?
+        timeout(LOOKUP_TIMEOUT, answer).await.unwrap_or_else(|_| Err(self.tenancy.too_late()))
     }
 }
 

@@ -69,9 +69,7 @@ impl Tenancy {
     /// Dropping the future returns or discards whatever connection it had taken.
     pub async fn tx(&self, tenant: TenantId) -> Result<TenantTx, TenancyError> {
         let begun = async { TenantTx::begin(self.acquire().await?, tenant).await };
-        timeout(ACQUIRE_TIMEOUT, begun)
-            .await
-            .map_err(|_| TenancyError::timed_out("no connection within 2 s"))?
+        timeout(ACQUIRE_TIMEOUT, begun).await.unwrap_or_else(|_| Err(self.too_late()))
     }
 
     /// The few questions that come before a tenant is known.
@@ -86,9 +84,7 @@ impl Tenancy {
     /// [`TenancyError::DatabaseUnavailable`] when it does not.
     pub async fn ping(&self) -> Result<(), TenancyError> {
         let answered = async { Ok(self.acquire().await?.batch_execute("select 1").await?) };
-        timeout(ACQUIRE_TIMEOUT, answered)
-            .await
-            .map_err(|_| TenancyError::timed_out("no answer within 2 s"))?
+        timeout(ACQUIRE_TIMEOUT, answered).await.unwrap_or_else(|_| Err(self.too_late()))
     }
 
     /// How many connections are open and how many of them are idle, for metrics.
@@ -101,6 +97,12 @@ impl Tenancy {
     /// Closes the pool: idle connections end now, borrowed ones when they come back.
     pub fn close(&self) {
         self.pool.close();
+    }
+
+    /// After a silence the idle connections are suspect, too: dropping them spares the next callers the same wait.
+    pub(crate) fn too_late(&self) -> TenancyError {
+        self.pool.retain(|_, _| false);
+        TenancyError::timed_out("the database did not answer within 2 s")
     }
 
     /// For [`TenantTx`] and [`Lookup`] alone.

@@ -32,6 +32,17 @@ pub enum PreflightError {
         /// What it may do.
         why: &'static str,
     },
+    /// Not the role that the grants and policies are for; the URLs may have been swapped.
+    #[error(
+        "the database connection for {wanted} logs in as \"{role}\", which is not that role: \
+         check the URL, or run `control-plane migrate` if the role was never created"
+    )]
+    WrongRole {
+        /// The role that the connection logged in as.
+        role: String,
+        /// The role it has to be, or be a member of.
+        wanted: &'static str,
+    },
     /// A version that is not tested.
     #[error("the database server is Postgres {found}; 15 to 18 are supported")]
     UnsupportedServer {
@@ -62,6 +73,8 @@ pub async fn check(connections: &Connections) -> Result<(), PreflightError> {
     server_version(&app).await?;
     role_is_weak(&app).await?;
     role_is_weak(&audit).await?;
+    role_is(&app, "coreci_app").await?;
+    role_is(&audit, "coreci_audit").await?;
     schema_check_on(&app).await.map_err(PreflightError::Schema)?;
     rls_self_test(&app).await
 }
@@ -103,6 +116,13 @@ async fn role_is_weak(client: &Client) -> Result<(), PreflightError> {
         }
     }
     Ok(())
+}
+
+async fn role_is(client: &Client, wanted: &'static str) -> Result<(), PreflightError> {
+    let sql = "select session_user::text, exists (select from pg_catalog.pg_roles r where r.rolname = $1
+                                                   and pg_catalog.pg_has_role(session_user, r.oid, 'usage'))";
+    let row = client.query_one(sql, &[&wanted]).await.map_err(PreflightError::Check)?;
+    if row.get(1) { Ok(()) } else { Err(PreflightError::WrongRole { role: row.get(0), wanted }) }
 }
 
 /// Row-level security must be on and forced for every table with a tenant, and hide every row from a session without one.

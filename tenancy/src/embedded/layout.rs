@@ -67,17 +67,26 @@ impl Layout {
         PathBuf::from(format!("/tmp/coreci-{}-{name}", server_uid(user)))
     }
 
-    /// Makes the directories. Nothing is made when the server's user could not reach them.
+    /// Makes the data directory. Nothing is made when the server's user could not reach it.
     pub(crate) fn create(&self, user: Option<&ServerUser>) -> Result<(), EmbeddedError> {
-        if let Some(user) = user
-            && let Some(path) = user.stopped_at(&self.root)
-        {
-            return Err(EmbeddedError::Unreachable { user: user.name.clone(), path });
+        self.reachable(user)?;
+        if self.root.is_dir() {
+            return Ok(());
         }
         // Root keeps the directory and lets the server's user pass through it; everything inside is closed by itself.
         let mode = if user.is_some() { 0o711 } else { 0o700 };
-        let made = DirBuilder::new().recursive(true).mode(mode).create(&self.root);
-        made.map_err(unwritable("create", &self.root))
+        let failed = unwritable("create", &self.root);
+        DirBuilder::new().recursive(true).mode(mode).create(&self.root).map_err(&failed)?;
+        // A strict umask would lock the server's user out of what it has to reach.
+        fs::set_permissions(&self.root, fs::Permissions::from_mode(mode)).map_err(&failed)?;
+        self.reachable(user)
+    }
+
+    fn reachable(&self, user: Option<&ServerUser>) -> Result<(), EmbeddedError> {
+        match user.and_then(|user| Some((user, user.stopped_at(&self.root)?))) {
+            Some((user, path)) => Err(EmbeddedError::Unreachable { user: user.name.clone(), path }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn create_socket_dir(&self, user: Option<&ServerUser>) -> Result<PathBuf, EmbeddedError> {

@@ -150,6 +150,101 @@ async fn a_server_that_is_not_there_or_stays_silent_is_reported_in_time() {
     }
 }
 
+/// Forwards TCP to the test server's socket. Connections that exist when it is frozen stay silent for good, and so does
+/// every new one until it thaws.
+struct Network {
+    config: tokio_postgres::Config,
+    frozen: tokio::sync::watch::Sender<bool>,
+}
+
+impl Network {
+    async fn new(database: &TestDatabase) -> Self {
+        let direct = database.config("coreci_app");
+        let tokio_postgres::config::Host::Unix(socket) = &direct.get_hosts()[0] else { panic!() };
+        let socket = socket.join(".s.PGSQL.5432");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("postgres://coreci_app@{}/{}", listener.local_addr().unwrap(), database.name());
+        let (frozen, state) = tokio::sync::watch::channel(false);
+        tokio::spawn(async move {
+            loop {
+                let (mut near, _) = listener.accept().await.unwrap();
+                let (socket, mut state) = (socket.clone(), state.clone());
+                tokio::spawn(async move {
+                    let mut far = tokio::net::UnixStream::connect(socket).await.unwrap();
+                    let frozen = async { state.wait_for(|frozen| *frozen).await.map(drop) };
+                    tokio::select! {
+                        biased;
+                        _ = frozen => std::future::pending().await,
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                    }
+                });
+            }
+        });
+        let settings = tenancy::connections::Connections::from_urls(&url, &url, None, None).unwrap();
+        Self { config: settings.app, frozen }
+    }
+}
+
+// proves: C-L04
+#[tokio::test]
+async fn after_a_silence_the_pool_recovers_at_once() {
+    let database = TestDatabase::new().await;
+    let network = Network::new(&database).await;
+    let tenancy = Tenancy::connect(&network.config, PoolSize::new(4));
+    let warm = (0..4).map(|_| tenancy.tx(TenantId::SYSTEM));
+    for tx in futures_util::future::try_join_all(warm).await.unwrap() {
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(tenancy.pool_usage().idle, 4);
+
+    network.frozen.send_replace(true);
+    let begun = Instant::now();
+    assert!(tenancy.tx(TenantId::SYSTEM).await.unwrap_err().is_unavailable());
+    assert!(begun.elapsed() < Duration::from_secs(3));
+
+    network.frozen.send_replace(false);
+    let begun = Instant::now();
+    tenancy.tx(TenantId::SYSTEM).await.unwrap().commit().await.unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_millis(1500),
+        "an old connection was tried: {:?}",
+        begun.elapsed()
+    );
+}
+
+// proves: C-L09, C-L10
+#[tokio::test]
+async fn a_statement_or_lock_that_takes_too_long_is_unavailable() {
+    let database = TestDatabase::new().await;
+    let tenant = database.create_tenant("a").await;
+    let tenancy = database.tenancy();
+    let tx = tenancy.tx(tenant).await.unwrap();
+    let limits = "select current_setting('statement_timeout'), current_setting('lock_timeout'),
+                         current_setting('idle_in_transaction_session_timeout')";
+    let row = tx.query_one(limits, &[]).await.unwrap();
+    assert_eq!((row.get(0), row.get(1), row.get(2)), ("10s", "2s", "15s"));
+    tx.client().batch_execute("set local statement_timeout = '20ms'").await.unwrap();
+    assert!(tx.execute("select pg_sleep(5)", &[]).await.unwrap_err().is_unavailable());
+    drop(tx);
+
+    let admin = database.admin_client().await;
+    admin.batch_execute("begin; lock table coreci.tenants in access exclusive mode").await.unwrap();
+    let tx = tenancy.tx(tenant).await.unwrap();
+    let begun = Instant::now();
+    assert!(tenant_get(&tx).await.unwrap_err().is_unavailable());
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    drop(tx);
+
+    admin.batch_execute("rollback").await.unwrap();
+    let tx = tenancy.tx(tenant).await.unwrap();
+    tx.client().batch_execute("set idle_in_transaction_session_timeout = '20ms'").await.unwrap();
+    while !tx.client().is_closed() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(tx.commit().await.unwrap_err().is_unavailable());
+    tenancy.tx(tenant).await.unwrap().commit().await.unwrap();
+}
+
 #[test]
 fn a_transaction_that_outlives_its_runtime_closes_its_connection() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -47,6 +47,17 @@ async fn a_strong_role_is_refused_by_name() {
     admin.batch_execute(&gone).await.unwrap();
 }
 
+#[tokio::test]
+async fn swapped_urls_are_noticed() {
+    let database = TestDatabase::new().await;
+    let mut connections = database.connections();
+    std::mem::swap(&mut connections.app, &mut connections.audit);
+
+    let error = preflight::check(&connections).await.unwrap_err();
+
+    assert!(matches!(error, PreflightError::WrongRole { wanted: "coreci_app", .. }), "{error}");
+}
+
 // proves: C-L12
 #[tokio::test]
 async fn a_schema_of_another_version_is_refused() {
