@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_core::adapter::{AdapterDirectory, Route};
 use mcp_core::audit::{AuditEvent, AuditSink, Receipt};
 use mcp_core::error::{CallError, Candidate};
-use mcp_core::id::{CorrelationId, InstanceId, TenantId};
+use mcp_core::id::{CorrelationId, InstanceId, PrincipalId, TenantId};
 use mcp_core::limit::{Allowance, RateLimiter};
 use mcp_core::policy::{Permit, Screen, authorize, decide};
 use mcp_core::principal::{Action, Principal};
@@ -20,8 +20,8 @@ use tokio_util::task::TaskTracker;
 use ulid::Ulid;
 
 use crate::cancel::{Cancel, CancelReason};
-use crate::denials::Denials;
 use crate::in_flight::{DEFAULT_IN_FLIGHT_LIMIT, InFlight, Slot};
+use crate::once::OncePerMinute;
 use crate::record::{CallRecord, rbac_denied};
 use crate::registry::Registry;
 use crate::run::{FinishedCall, Run, RunningCall};
@@ -101,7 +101,7 @@ impl BrokerBuilder {
             instance: self.instance,
             registry: Registry::new(self.screens).map_err(BuildError)?,
             in_flight: InFlight::new(self.in_flight),
-            denials: Denials::default(),
+            denials: OncePerMinute::default(),
             tasks: TaskTracker::new(),
             stop: Cancel::default(),
         })
@@ -114,7 +114,7 @@ pub struct Broker {
     instance: InstanceId,
     registry: Registry,
     in_flight: InFlight,
-    denials: Denials,
+    denials: OncePerMinute<(TenantId, PrincipalId)>,
     tasks: TaskTracker,
     stop: Cancel,
 }
@@ -217,7 +217,7 @@ impl Broker {
     /// # Errors
     /// [`CallError::AuditUnavailable`] when it cannot be written.
     pub async fn deny(&self, principal: &Principal, action: Action) -> Result<(), CallError> {
-        if self.denials.is_first(principal) {
+        if self.denials.is_first((principal.tenant, principal.id)) {
             self.append(rbac_denied(principal, action)).await?;
         }
         Ok(())

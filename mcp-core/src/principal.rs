@@ -138,6 +138,12 @@ impl Grants {
         self.tools.covers(&tool)
     }
 
+    /// Whether the grants are narrowed to some targets.
+    #[must_use]
+    pub fn is_narrowed_to_targets(&self) -> bool {
+        matches!(self.targets, Scope::Only(_))
+    }
+
     /// Whether the target lies within the grants.
     #[must_use]
     pub fn cover_target(&self, target: TargetId) -> bool {

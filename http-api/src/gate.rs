@@ -1,0 +1,97 @@
+//! Authentication and role, in front of every route (INV-1).
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::{HeaderMap, header};
+use identity::AuthError;
+use mcp_core::error::CallError;
+use mcp_core::principal::{Action, Principal};
+
+use crate::api::Api;
+use crate::error::{ApiError, chain};
+
+/// The authenticated caller, as a handler sees it. Only the gate makes one.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(pub(crate) Arc<Principal>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        // A handler behind a public route that asks for a caller is a defect; it must not become an open door.
+        parts.extensions.get::<Self>().cloned().ok_or_else(ApiError::unauthenticated)
+    }
+}
+
+/// What the gate of one route needs.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) api: Arc<Api>,
+    pub(crate) action: Action,
+}
+
+/// Lets a request through if its key is good and the role carries the route's action.
+pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    match gate.check(request.headers()).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+impl Gate {
+    async fn check(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let key = bearer(headers).ok_or_else(ApiError::unauthenticated)?;
+        let principal = self.api.authenticator.authenticate(key).await.map_err(|error| match &error {
+            AuthError::Unauthenticated => {
+                metrics::counter!("coreci_unauthenticated_total").increment(1);
+                ApiError::unauthenticated()
+            }
+            AuthError::Unavailable(cause) => {
+                tracing::error!(error = %chain(cause), "a credential could not be checked");
+                CallError::DatabaseUnavailable.into()
+            }
+        })?;
+        if !principal.grants.cover_action(self.action) {
+            self.api.broker.deny(&principal, self.action).await?;
+            return Err(CallError::Forbidden.into());
+        }
+        Ok(Caller(principal))
+    }
+}
+
+/// The bearer credential; none when there is no header, more than one, or one of another form.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (value, None) = (values.next()?, values.next()) else { return None };
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: C-P05
+    #[test]
+    fn anything_but_one_bearer_credential_is_none() {
+        let found = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::AUTHORIZATION, value.parse().expect("a value"));
+            }
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(found(&["Bearer cck_x"]).as_deref(), Some("cck_x"));
+        assert_eq!(found(&["bearer cck_x"]).as_deref(), Some("cck_x"));
+        for values in [&["cck_x"][..], &["Basic cck_x"], &["Bearer"], &[], &["Bearer a", "Bearer b"]] {
+            assert_eq!(found(values), None, "{values:?}");
+        }
+    }
+}
