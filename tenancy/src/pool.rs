@@ -127,3 +127,32 @@ pub struct PoolUsage {
     /// Callers that wait for one.
     pub waiting: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestDatabase;
+
+    // proves: C-C03, C-C04
+    #[tokio::test]
+    async fn a_returned_connection_remembers_no_tenant() {
+        let database = TestDatabase::new().await;
+        let tenant = database.create_tenant("a").await;
+        let tenancy = database.tenancy_of(PoolSize::new(1));
+        for poison in [false, true] {
+            let tx = tenancy.tx(tenant).await.unwrap();
+            if poison {
+                let session_wide = "select set_config('app.tenant_id', $1, $2)";
+                tx.execute(session_wide, &[&tenant.to_string(), &!poison]).await.unwrap();
+                tx.commit().await.unwrap();
+                // What a store did against the rules is undone by the next borrower, whoever it is.
+                tenancy.tx(TenantId::SYSTEM).await.unwrap().commit().await.unwrap();
+            } else {
+                tx.commit().await.unwrap();
+            }
+            let raw = tenancy.acquire().await.unwrap();
+            let left = raw.query_one("select current_setting('app.tenant_id', true)", &[]).await.unwrap();
+            assert_eq!(left.get::<_, Option<&str>>(0).unwrap_or_default(), "");
+        }
+    }
+}
