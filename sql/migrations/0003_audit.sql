@@ -44,7 +44,9 @@ create table audit_heads (
     seq       bigint not null check (seq >= 0),
     at_us     bigint not null check (at_us >= 0),
     hash      bytea not null check (length(hash) = 32)
-);
+)
+-- A busy head is updated hundreds of times a second: leave room for its versions on its own page.
+with (fillfactor = 50);
 alter table audit_heads enable row level security;
 alter table audit_heads force row level security;
 create policy audit_heads_of_tenant on audit_heads for select to coreci_app
@@ -93,8 +95,10 @@ create table audit_outbox (
     tenant_id  uuid not null,
     position   bigint generated always as identity,
     event_id   uuid not null,
-    event_type text not null,
-    body       jsonb not null,
+    -- Calls have an intent and an outcome, written by the writer itself; nothing may pass for one by this way.
+    event_type text not null check (event_type <> 'adapter.capability_invoked'),
+    -- The outermost value of an event is an object, and no larger than those that are appended directly.
+    body       jsonb not null check (jsonb_typeof(body) = 'object' and octet_length(body::text) <= 262144),
     primary key (tenant_id, position)
 );
 create index audit_outbox_in_order on audit_outbox (position);

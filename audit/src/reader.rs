@@ -1,0 +1,193 @@
+//! Reads rows, page by page. Works as `coreci_audit`, which sees all chains, and in a tenant's transaction of
+//! `coreci_app`, which sees that tenant's only.
+
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use mcp_core::id::{CorrelationId, EventId, TenantId};
+use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use crate::chain::{Head, Row};
+
+const ROWS: &str = "
+    select tenant_id, seq, at_us, event_type, event_id, body, prev_hash, hash from audit_log
+    where tenant_id = $1 and seq > $2 order by seq limit $3";
+const ROWS_FILTERED: &str = "
+    select tenant_id, seq, at_us, event_type, event_id, body, prev_hash, hash from audit_log
+    where tenant_id = $1 and seq > $2
+      and ($4::text is null or event_type = $4)
+      and ($5::text is null or body_json ->> 'correlationId' = $5)
+      and ($6::int8 is null or at_us >= $6)
+      and ($7::int8 is null or at_us < $7)
+    order by seq limit $3";
+const ROWS_FILTERED_BACKWARDS: &str = "
+    select tenant_id, seq, at_us, event_type, event_id, body, prev_hash, hash from audit_log
+    where tenant_id = $1 and seq < $2
+      and ($4::text is null or event_type = $4)
+      and ($5::text is null or body_json ->> 'correlationId' = $5)
+      and ($6::int8 is null or at_us >= $6)
+      and ($7::int8 is null or at_us < $7)
+    order by seq desc limit $3";
+const HEAD: &str = "select tenant_id, seq, at_us, hash from audit_heads where tenant_id = $1";
+const HEADS: &str = "select tenant_id, seq, at_us, hash from audit_heads order by tenant_id";
+/// Skips from tenant to tenant along the primary key instead of reading every row.
+const TENANTS_WITH_ROWS: &str = "
+    with recursive t (id) as (
+        (select tenant_id from audit_log order by tenant_id limit 1)
+        union all
+        select (select tenant_id from audit_log where tenant_id > t.id order by tenant_id limit 1)
+        from t where t.id is not null)
+    select id from t where id is not null";
+
+/// The log could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The database failed or refused.
+    #[error("the audit log could not be read")]
+    Database(#[from] tokio_postgres::Error),
+    /// A stored value is not of the form that the schema demands.
+    #[error("a stored audit row is malformed")]
+    Malformed,
+}
+
+impl ReadError {
+    /// What `audit verify` exits with: it could not check.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        crate::verdict::EXIT_COULD_NOT_CHECK
+    }
+}
+
+/// Which rows to read. The default lets all pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only of this kind.
+    pub event_type: Option<String>,
+    /// Only of this call.
+    pub correlation: Option<CorrelationId>,
+    /// Not before this time, in microseconds since 1970.
+    pub from_us: Option<u64>,
+    /// Before this time, in microseconds since 1970.
+    pub until_us: Option<u64>,
+}
+
+/// Up to `limit` rows after `after_seq`, oldest first. 0 begins at the beginning; a page that is not full is the last.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn page(
+    client: &Client,
+    tenant: TenantId,
+    after_seq: u64,
+    limit: u32,
+    filter: Option<&Filter>,
+) -> Result<Vec<Row>, ReadError> {
+    match filter {
+        None => rows(client, tenant, after_seq, limit).await?.try_collect().await,
+        Some(filter) => filtered(client, ROWS_FILTERED, tenant, after_seq, limit, filter).await,
+    }
+}
+
+/// Up to `limit` rows before `before_seq`, newest first. `u64::MAX` begins at the end.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn page_back(
+    client: &Client,
+    tenant: TenantId,
+    before_seq: u64,
+    limit: u32,
+    filter: &Filter,
+) -> Result<Vec<Row>, ReadError> {
+    filtered(client, ROWS_FILTERED_BACKWARDS, tenant, before_seq, limit, filter).await
+}
+
+/// The recorded end of one chain; `None` when nothing was ever written to it, or it may not be seen.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn head(client: &Client, tenant: TenantId) -> Result<Option<Head>, ReadError> {
+    let rows = client.query_typed(HEAD, &[(&tenant.as_uuid(), Type::UUID)]).await?;
+    rows.first().map(|row| Ok(head_of(row)?.1)).transpose()
+}
+
+/// The recorded ends of all chains that may be seen, by tenant.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn heads(client: &Client) -> Result<Vec<(TenantId, Head)>, ReadError> {
+    client.query_typed(HEADS, &[]).await?.iter().map(head_of).collect()
+}
+
+/// All tenants that have rows, whether or not their heads are there.
+pub(crate) async fn tenants_with_rows(client: &Client) -> Result<Vec<TenantId>, ReadError> {
+    let rows = client.query_typed(TENANTS_WITH_ROWS, &[]).await?;
+    Ok(rows.iter().map(|row| TenantId::from_uuid(row.get(0))).collect())
+}
+
+/// As [`page`] without a filter, row by row as they arrive.
+pub(crate) async fn rows(
+    client: &Client,
+    tenant: TenantId,
+    after_seq: u64,
+    limit: u32,
+) -> Result<impl Stream<Item = Result<Row, ReadError>> + use<>, ReadError> {
+    let (tenant, after, limit) = (tenant.as_uuid(), bigint(after_seq), i64::from(limit));
+    let params: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&tenant, Type::UUID), (&after, Type::INT8), (&limit, Type::INT8)];
+    let rows = client.query_typed_raw(ROWS, params).await?;
+    Ok(rows.map(|row| row.map_err(ReadError::Database).and_then(|row| row_of(&row))))
+}
+
+async fn filtered(
+    client: &Client,
+    sql: &str,
+    tenant: TenantId,
+    seq: u64,
+    limit: u32,
+    filter: &Filter,
+) -> Result<Vec<Row>, ReadError> {
+    let Filter { event_type, correlation, from_us, until_us } = filter;
+    let correlation = correlation.map(|correlation| correlation.to_string());
+    let (from, until) = (from_us.map(bigint), until_us.map(bigint));
+    let params: [(&(dyn ToSql + Sync), Type); 7] = [
+        (&tenant.as_uuid(), Type::UUID),
+        (&bigint(seq), Type::INT8),
+        (&i64::from(limit), Type::INT8),
+        (event_type, Type::TEXT),
+        (&correlation, Type::TEXT),
+        (&from, Type::INT8),
+        (&until, Type::INT8),
+    ];
+    client.query_typed(sql, &params).await?.iter().map(row_of).collect()
+}
+
+fn bigint(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn row_of(row: &tokio_postgres::Row) -> Result<Row, ReadError> {
+    Ok(Row {
+        tenant: TenantId::from_uuid(row.try_get::<_, Uuid>(0)?),
+        seq: number(row, 1)?,
+        at_us: number(row, 2)?,
+        event_type: row.try_get(3)?,
+        event_id: EventId::from_uuid(row.try_get(4)?),
+        body: row.try_get(5)?,
+        prev_hash: hash(row, 6)?,
+        hash: hash(row, 7)?,
+    })
+}
+
+fn head_of(row: &tokio_postgres::Row) -> Result<(TenantId, Head), ReadError> {
+    let head = Head { seq: number(row, 1)?, at_us: number(row, 2)?, hash: hash(row, 3)? };
+    Ok((TenantId::from_uuid(row.try_get::<_, Uuid>(0)?), head))
+}
+
+fn number(row: &tokio_postgres::Row, column: usize) -> Result<u64, ReadError> {
+    u64::try_from(row.try_get::<_, i64>(column)?).map_err(|_| ReadError::Malformed)
+}
+
+fn hash(row: &tokio_postgres::Row, column: usize) -> Result<[u8; 32], ReadError> {
+    row.try_get::<_, &[u8]>(column)?.try_into().map_err(|_| ReadError::Malformed)
+}
