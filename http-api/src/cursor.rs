@@ -78,10 +78,15 @@ pub(crate) struct PageQuery {
 impl PageQuery {
     /// Items wanted, 1 to 1000.
     pub(crate) fn limit(&self) -> Result<u32, ApiError> {
-        match self.limit.unwrap_or(DEFAULT_LIMIT) {
-            limit @ 1..=MAX_LIMIT => Ok(limit),
-            _ => Err(ApiError::invalid("limit", "limit must be a number from 1 to 1000")),
-        }
+        checked_limit(self.limit)
+    }
+}
+
+/// Items wanted on a page, 1 to 1000; the default when the client does not say.
+pub(crate) fn checked_limit(limit: Option<u32>) -> Result<u32, ApiError> {
+    match limit.unwrap_or(DEFAULT_LIMIT) {
+        limit @ 1..=MAX_LIMIT => Ok(limit),
+        _ => Err(ApiError::invalid("limit", "limit must be a number from 1 to 1000")),
     }
 }
 

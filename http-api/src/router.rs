@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::gate::{Gate, pass};
 use crate::network::check_host;
 use crate::request_id::identify;
-use crate::routes::{calls, health, keys, me, relay, targets, tools};
+use crate::routes::{audit, calls, health, keys, me, relay, targets, tools};
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,15 +99,14 @@ routes! {
     "GET" "/api/keys" Needs(Action::KeysRead) => keys::list;
     "POST" "/api/keys" Needs(Action::KeysCreate) => keys::create;
     "DELETE" "/api/keys/{key}" Needs(Action::KeysRevoke) => keys::revoke;
-    // "GET" "/api/audit" Needs(Action::AuditRead) => audit::list;
-    // "POST" "/api/audit/verify" Needs(Action::AuditVerify) => audit::verify;
-    // "GET" "/api/audit/export" Needs(Action::AuditExport) => audit::export;
+    "GET" "/api/audit" Needs(Action::AuditRead) => audit::list;
+    "POST" "/api/audit/verify" Needs(Action::AuditVerify) => audit::verify;
+    "GET" "/api/audit/export" Needs(Action::AuditExport) => audit::export;
     "POST" "/api/relay/enroll" Public("the single-use token in the body is the credential") => relay::enroll;
     "GET" "/api/relay/ws" Public("the agent proves its key as the first thing on the socket") => relay::connect;
 }
 
 /// The router of the public listener.
-#[must_use]
 pub fn public_router(api: Arc<Api>) -> Router {
     let hosts = api.settings.allowed_hosts.clone();
     let routes = add_all(Routes { api: Arc::clone(&api), router: Router::new() });
@@ -121,7 +120,6 @@ pub fn public_router(api: Arc<Api>) -> Router {
 }
 
 /// The router of the internal listener: metrics, and nothing of any tenant. `render` writes the metrics.
-#[must_use]
 pub fn internal_router(render: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
     let metrics = move |State(()): State<()>| async move {
         ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], render())

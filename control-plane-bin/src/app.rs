@@ -1,0 +1,234 @@
+//! Everything wired together: `Config → App → run(shutdown)`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use adapter_ssh::whitelist::CommandScreen;
+use adapter_ssh::{Hub, SshAdapter};
+use anyhow::Context as _;
+use audit::lease::{InstanceLease, LeaseError};
+use audit::sweeper::{SweepError, sweep};
+use audit::{AuditConfig, PostgresAudit};
+use http_api::{Api, ApiSettings, CursorKey, Server, ServerLimits, internal_router, public_router};
+use identity::Authenticator;
+use mcp_broker::memory::{MemoryLimiter, MemoryStreams};
+use mcp_broker::{Broker, BuildError, OncePerMinute, Ports};
+use mcp_core::id::InstanceId;
+use mcp_core::tool::ToolName;
+use metrics_exporter_prometheus::{BuildError as MetricsError, PrometheusBuilder, PrometheusHandle};
+use secrets::MemorySecrets;
+use tenancy::connections::Connections;
+use tenancy::preflight::{self, PreflightError};
+use tenancy::{PoolSize, Tenancy};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::cli::{CommandError, Context};
+use crate::config::{Config, ConfigError, PublicUrl};
+use crate::data_dir::{DataDir, DataDirError};
+use crate::database::{Database, DatabaseSource};
+use crate::ports::{PgAgents, PgDirectory, SystemReadiness};
+
+/// Time that running calls have to end when the server goes down.
+const DRAIN: Duration = Duration::from_secs(15);
+/// Time for the audit writer to write what it owes.
+const FLUSH: Duration = Duration::from_secs(5);
+/// After what time agents are told to come back.
+const AGENTS_RETURN_AFTER: Duration = Duration::from_secs(1);
+
+/// Why the server does not start. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// A listener's address cannot be had.
+    #[error("{address} cannot be listened on ({source}): stop what uses it, or choose another address with {flag}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The flag that changes it.
+        flag: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The database is not fit to serve from.
+    #[error(transparent)]
+    Preflight(#[from] PreflightError),
+    /// Another replica runs.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// What an earlier run left open could not be closed.
+    #[error("calls that an earlier run left open could not be closed in the audit log")]
+    Sweep(#[from] SweepError),
+    /// A key of this installation cannot be used.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// A setting is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The pipeline is wired wrongly.
+    #[error(transparent)]
+    Broker(#[from] BuildError),
+    /// Metrics cannot be collected.
+    #[error("metrics cannot be collected")]
+    Metrics(#[from] MetricsError),
+}
+
+/// A server that is ready to run. Its listeners are bound, what an earlier run left open is closed.
+pub struct App {
+    /// The address of the public listener.
+    pub bound: SocketAddr,
+    /// The public URL.
+    pub public_url: PublicUrl,
+    /// Tenant data, for whoever embeds the server.
+    pub tenancy: Tenancy,
+    /// The agents' links, likewise.
+    pub hub: Arc<Hub>,
+    broker: Arc<Broker>,
+    audit: Arc<PostgresAudit>,
+    lease: Arc<InstanceLease>,
+    draining: Arc<AtomicBool>,
+    public: Server,
+    internal: Server,
+}
+
+impl App {
+    /// Checks the database, takes the lease, closes what an earlier run left open, and binds the listeners.
+    ///
+    /// # Errors
+    /// [`AppError`]. Nothing half-made is left behind.
+    pub async fn build(
+        config: &Config,
+        connections: &Connections,
+        data: &DataDir,
+    ) -> Result<Self, AppError> {
+        // The cheapest refusals first, and nothing is touched before both addresses are ours.
+        let listener = bind(config.listen, "--listen").await?;
+        let internal_listener = bind(config.internal_listen, "--internal-listen").await?;
+        let bound = listener.local_addr().unwrap_or(config.listen);
+        let public_url = config.public_url_at(bound)?;
+        preflight::check(connections).await?;
+        let lease = Arc::new(InstanceLease::acquire(&connections.audit).await?);
+
+        let instance = InstanceId::from_uuid(Uuid::new_v4());
+        let audit_config = AuditConfig::new(data.secret("pseudonym.key")?, instance);
+        let audit = Arc::new(PostgresAudit::start(audit_config, connections.audit.clone()));
+        sweep(&audit, &lease).await?;
+
+        let tenancy = Tenancy::connect(&connections.app, PoolSize::default());
+        let agents = Arc::new(PgAgents::new(tenancy.clone()));
+        let hub = Hub::new(agents, audit.clone(), public_url.authority());
+        let ssh = Arc::new(SshAdapter::new(Arc::clone(&hub)));
+        let ports = Ports {
+            audit: audit.clone(),
+            limiter: Arc::new(MemoryLimiter::new(config.limits)),
+            directory: Arc::new(PgDirectory::new(tenancy.clone(), ssh)),
+            // No adapter of this version needs a credential; a provider that keeps them comes with the first that does.
+            secrets: Arc::new(MemorySecrets::default()),
+            streams: Arc::new(MemoryStreams::start()),
+        };
+        let broker = Broker::builder(ports, instance)
+            .in_flight_limit(config.in_flight)
+            .screen(ToolName::SshRunWhitelistedCommand, Arc::new(CommandScreen))
+            .build()?;
+        let broker = Arc::new(broker);
+        let draining = Arc::new(AtomicBool::new(false));
+        let readiness =
+            SystemReadiness::new(tenancy.clone(), audit.clone(), Arc::clone(&lease), Arc::clone(&draining));
+        let api = Arc::new(Api {
+            broker: Arc::clone(&broker),
+            tenancy: tenancy.clone(),
+            authenticator: Authenticator::new(tenancy.clone()),
+            hub: Arc::clone(&hub),
+            audit: audit.clone(),
+            enroll_failures: OncePerMinute::default(),
+            readiness: Arc::new(readiness),
+            settings: ApiSettings {
+                public_url: public_url.as_str().to_owned(),
+                allowed_hosts: config.hosts(&public_url),
+                trusted_proxies: config.trusted_proxies.clone(),
+                cursor_key: CursorKey::new(&data.secret("cursor.key")?),
+            },
+        });
+        let metrics = metrics_recorder()?;
+        let limits = ServerLimits::default();
+        let public = Server::new(listener, public_router(api), limits);
+        let internal = Server::new(internal_listener, internal_router(move || metrics.render()), limits);
+        Ok(Self { bound, public_url, tenancy, hub, broker, audit, lease, draining, public, internal })
+    }
+
+    /// Serves until `shutdown`. Then: not ready at once, no new connections, running calls get 15 s and are interrupted
+    /// after that, agents are told to come back, and the audit log is written to its end.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let Self { tenancy, hub, broker, audit, lease, draining, public, internal, .. } = self;
+        let stop_listeners = CancellationToken::new();
+        let serving = tokio::spawn(public.run(stop_listeners.clone(), DRAIN + FLUSH));
+        let metrics = tokio::spawn(internal.run(stop_listeners.clone(), FLUSH));
+        shutdown.cancelled().await;
+
+        tracing::info!("shutting down");
+        draining.store(true, Ordering::SeqCst);
+        stop_listeners.cancel();
+        broker.shutdown(DRAIN).await;
+        hub.say_goodbye(AGENTS_RETURN_AFTER);
+        for task in [serving, metrics] {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a listener's task panicked");
+            }
+        }
+        if let Err(error) = audit.shutdown(FLUSH).await {
+            tracing::error!(%error, "the audit log was not written to its end");
+        }
+        tenancy.close();
+        drop(lease);
+    }
+}
+
+async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, AppError> {
+    TcpListener::bind(address).await.map_err(|source| AppError::Listen { address, flag, source })
+}
+
+/// The process has one recorder; a second server in the same process, as in tests, shares it.
+fn metrics_recorder() -> Result<PrometheusHandle, MetricsError> {
+    static RECORDER: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
+    if let Some(handle) = RECORDER.get() {
+        return Ok(handle.clone());
+    }
+    let handle = PrometheusBuilder::new().install_recorder()?;
+    Ok(RECORDER.get_or_init(|| handle).clone())
+}
+
+/// A database opened for one command, whose audit events are in the chain before the command says that it is done.
+pub(crate) struct CommandSession {
+    database: Database,
+    tenancy: Tenancy,
+}
+
+impl CommandSession {
+    pub(crate) async fn open(source: &DatabaseSource, context: &Context) -> Result<Self, CommandError> {
+        let opened = Database::attach_or_open(source, &context.data, &context.environment).await;
+        let database = opened.context("the database cannot be opened")?;
+        preflight::check(&database.connections).await.map_err(anyhow::Error::from)?;
+        let two = PoolSize::new(2);
+        let tenancy = Tenancy::connect(&database.connections.app, two);
+        Ok(Self { database, tenancy })
+    }
+
+    pub(crate) fn tenancy(&self) -> &Tenancy {
+        &self.tenancy
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.database.connections
+    }
+
+    /// Moves the command's events into the chain, and lets go of the database.
+    pub(crate) async fn close(self) -> Result<(), CommandError> {
+        let drained = audit::outbox::drain_once(&self.database.connections.audit).await;
+        self.tenancy.close();
+        self.database.close().await;
+        drained.map_err(anyhow::Error::from)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The agent registry in Postgres.
+
+use async_trait::async_trait;
+use mcp_core::agent::{AgentRecord, AgentStore, AgentStoreError, Registration};
+use mcp_core::id::{AgentId, TenantId};
+use mcp_core::relay::HostFacts;
+use tenancy::stores::agent::{agent_get, agent_registered, agent_seen};
+use tenancy::stores::tenant::{TenantStatus, tenant_get};
+use tenancy::{Tenancy, TenancyError};
+
+/// [`AgentStore`] over tenant transactions.
+pub(crate) struct PgAgents {
+    tenancy: Tenancy,
+}
+
+impl PgAgents {
+    pub(crate) fn new(tenancy: Tenancy) -> Self {
+        Self { tenancy }
+    }
+
+    async fn find(&self, agent: AgentId) -> Result<Option<AgentRecord>, TenancyError> {
+        let Some(tenant) = self.tenancy.lookup().agent(agent).await? else { return Ok(None) };
+        let tx = self.tenancy.tx(tenant).await?;
+        let found = agent_get(&tx, agent).await?;
+        // The agents of a tenant that is suspended or gone are as good as revoked.
+        let in_force = tenant_get(&tx).await?.status == TenantStatus::Active;
+        tx.commit().await?;
+        Ok(Some(AgentRecord {
+            tenant,
+            agent,
+            target: found.target_id,
+            public_key: found.public_key,
+            revoked: found.revoked_at.is_some() || !in_force,
+        }))
+    }
+
+    async fn register(
+        &self,
+        tenant: TenantId,
+        agent: AgentId,
+        facts: &HostFacts,
+    ) -> Result<Registration, TenancyError> {
+        let tx = self.tenancy.tx(tenant).await?;
+        let told = tenancy::stores::agent::HostFacts {
+            hostname: Some(&facts.hostname),
+            os: Some(&facts.os),
+            version: Some(&facts.version),
+            ip: facts.ip.as_deref(),
+        };
+        let (target, epoch) = agent_registered(&tx, agent, told).await?;
+        tx.commit().await?;
+        Ok(Registration { target, epoch })
+    }
+
+    async fn seen(&self, tenant: TenantId, agent: AgentId, epoch: u64) -> Result<bool, TenancyError> {
+        let tx = self.tenancy.tx(tenant).await?;
+        let seen = agent_seen(&tx, agent, epoch).await?;
+        tx.commit().await?;
+        Ok(seen)
+    }
+}
+
+#[async_trait]
+impl AgentStore for PgAgents {
+    async fn agent_find(&self, agent: AgentId) -> Result<Option<AgentRecord>, AgentStoreError> {
+        match self.find(agent).await {
+            Ok(found) => Ok(found),
+            Err(TenancyError::NotFound) => Ok(None),
+            Err(error) => Err(AgentStoreError(Box::new(error))),
+        }
+    }
+
+    async fn agent_registered(
+        &self,
+        tenant: TenantId,
+        agent: AgentId,
+        facts: &HostFacts,
+    ) -> Result<Option<Registration>, AgentStoreError> {
+        match self.register(tenant, agent, facts).await {
+            Ok(registration) => Ok(Some(registration)),
+            Err(TenancyError::NotFound) => Ok(None),
+            Err(error) => Err(AgentStoreError(Box::new(error))),
+        }
+    }
+
+    async fn agent_seen(&self, tenant: TenantId, agent: AgentId, epoch: u64) -> Result<bool, AgentStoreError> {
+        self.seen(tenant, agent, epoch).await.map_err(|error| AgentStoreError(Box::new(error)))
+    }
+}

@@ -1,0 +1,9 @@
+//! The ports that only the binary can fill, because only it knows every crate.
+
+mod agents;
+mod directory;
+mod readiness;
+
+pub(crate) use self::agents::PgAgents;
+pub(crate) use self::directory::PgDirectory;
+pub(crate) use self::readiness::SystemReadiness;

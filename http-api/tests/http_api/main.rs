@@ -1,0 +1,9 @@
+//! The router in process, over a real Postgres and a real audit log.
+
+mod audit;
+mod calls;
+mod gate;
+mod keys;
+mod statuses;
+mod targets;
+mod world;
