@@ -1,10 +1,19 @@
 #![doc = include_str!("../README.md")]
 
+pub mod dial;
+pub mod enroll;
+pub mod facts;
+pub mod http;
+pub mod identity;
 pub mod local_policy;
+pub mod proxy;
+pub mod run;
+pub mod server_url;
+pub mod status;
 pub mod whitelist;
 
+mod backoff;
 mod capture;
 mod executor;
 mod files;
-
-pub use executor::RunAs;
+mod link;

@@ -191,6 +191,22 @@ async fn dropping_the_future_kills_and_a_stopped_process_dies_too() {
 }
 
 // proves: C-G18
+#[test]
+fn a_runtime_that_ends_takes_its_commands_along() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    first.block_on(async {
+        tokio::spawn(async {
+            let executor = Executor::new(None);
+            executor.stand_in("/usr/bin/sleep", &["1000.004"], LONG).await
+        });
+        eventually(|| processes_with("1000.004").len() == 1).await;
+    });
+    drop(first);
+    runtime().block_on(eventually(|| processes_with("1000.004").is_empty()));
+}
+
+// proves: C-G18
 #[tokio::test]
 async fn the_wire_can_shorten_the_limit() {
     let executor = hanging_executor();
