@@ -43,7 +43,9 @@ const AGENTS_RETURN_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// A listener's address cannot be had.
-    #[error("{address} cannot be listened on ({source}): stop what uses it, or choose another address with {flag}")]
+    #[error(
+        "{address} cannot be listened on ({source}): stop what uses it, or choose another address with {flag}"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -98,11 +100,7 @@ impl App {
     ///
     /// # Errors
     /// [`AppError`]. Nothing half-made is left behind.
-    pub async fn build(
-        config: &Config,
-        connections: &Connections,
-        data: &DataDir,
-    ) -> Result<Self, AppError> {
+    pub async fn build(config: &Config, connections: &Connections, data: &DataDir) -> Result<Self, AppError> {
         // The cheapest refusals first, and nothing is touched before both addresses are ours.
         let listener = bind(config.listen, "--listen").await?;
         let internal_listener = bind(config.internal_listen, "--internal-listen").await?;
@@ -117,7 +115,7 @@ impl App {
         sweep(&audit, &lease).await?;
 
         let tenancy = Tenancy::connect(&connections.app, PoolSize::default());
-        let agents = Arc::new(PgAgents::new(tenancy.clone()));
+        let agents = Arc::new(PgAgents::new(tenancy.clone(), audit.clone()));
         let hub = Hub::new(agents, audit.clone(), public_url.authority());
         let ssh = Arc::new(SshAdapter::new(Arc::clone(&hub)));
         let ports = Ports {

@@ -156,8 +156,10 @@ impl Client {
     }
 
     async fn text(&self, request: reqwest::RequestBuilder) -> Result<String, ClientError> {
-        let unreachable =
-            |source: reqwest::Error| ClientError::Unreachable { url: self.url.clone(), source: source.without_url() };
+        let unreachable = |source: reqwest::Error| ClientError::Unreachable {
+            url: self.url.clone(),
+            source: source.without_url(),
+        };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
         let text = response.text().await.map_err(unreachable)?;
@@ -193,7 +195,9 @@ mod tests {
 
     #[test]
     fn comments_are_skipped_and_fields_are_read() {
-        let events = parse_events(": keep-alive\n\nid: X-0\nevent: tool_result\ndata: {\"a\":1}\n\nevent: done\ndata: {}\n\n");
+        let events = parse_events(
+            ": keep-alive\n\nid: X-0\nevent: tool_result\ndata: {\"a\":1}\n\nevent: done\ndata: {}\n\n",
+        );
         assert_eq!(events.len(), 2);
         assert_eq!(events[0].id, "X-0");
         assert_eq!(events[0].data, "{\"a\":1}");

@@ -129,7 +129,9 @@ pub enum ConfigError {
     #[error("public_url must be http:// or https:// with a host, without user, path, query or fragment")]
     PublicUrl,
     /// A public address without a public URL.
-    #[error("{0} is not a loopback address, so public_url is needed: the URL under which clients reach this server")]
+    #[error(
+        "{0} is not a loopback address, so public_url is needed: the URL under which clients reach this server"
+    )]
     PublicUrlMissing(SocketAddr),
     /// A public address without TLS.
     #[error(
@@ -138,7 +140,9 @@ pub enum ConfigError {
     )]
     PlainText(SocketAddr),
     /// The internal listener would be open to the world.
-    #[error("internal_listen must be a loopback address, since metrics are served there without authentication")]
+    #[error(
+        "internal_listen must be a loopback address, since metrics are served there without authentication"
+    )]
     InternalNotLoopback,
 }
 
@@ -317,9 +321,11 @@ mod tests {
 
     #[test]
     fn a_public_url_names_a_server_and_nothing_else() {
-        for (text, authority) in
-            [("https://C.example/", "c.example"), ("http://127.0.0.1:7420", "127.0.0.1:7420"), ("https://c:443", "c")]
-        {
+        for (text, authority) in [
+            ("https://C.example/", "c.example"),
+            ("http://127.0.0.1:7420", "127.0.0.1:7420"),
+            ("https://c:443", "c"),
+        ] {
             assert_eq!(PublicUrl::parse(text).expect("a URL").authority(), authority);
         }
         for text in ["", "c.example", "ftp://c", "https://u@c", "https://c/x", "https://c?x", "https://c#x"] {

@@ -17,7 +17,9 @@ pub enum DataDirError {
     #[error("no data directory is known: set HOME, or name one with --data-dir")]
     Unknown,
     /// A file or directory cannot be used.
-    #[error("{path} cannot be {action}: {source}; check its owner and permissions, or name another --data-dir")]
+    #[error(
+        "{path} cannot be {action}: {source}; check its owner and permissions, or name another --data-dir"
+    )]
     Io {
         /// What was tried.
         action: &'static str,
@@ -27,7 +29,9 @@ pub enum DataDirError {
         source: std::io::Error,
     },
     /// A secret that others could read.
-    #[error("{0} can be read by others, so its secret is no secret: chmod 600 it, or delete it to have a new one made")]
+    #[error(
+        "{0} can be read by others, so its secret is no secret: chmod 600 it, or delete it to have a new one made"
+    )]
     Exposed(PathBuf),
     /// A secret of the wrong length.
     #[error("{0} does not hold a key of this product; restore it from a backup")]
@@ -49,8 +53,11 @@ impl DataDir {
     ) -> Result<Self, DataDirError> {
         if let Some(named) = named {
             // Processes of other users are handed this path, so it must not depend on where we stand.
-            let absolute = std::path::absolute(named)
-                .map_err(|source| DataDirError::Io { action: "resolved", path: named.to_owned(), source })?;
+            let absolute = std::path::absolute(named).map_err(|source| DataDirError::Io {
+                action: "resolved",
+                path: named.to_owned(),
+                source,
+            })?;
             return Ok(Self(absolute));
         }
         if rustix::process::geteuid().is_root() {

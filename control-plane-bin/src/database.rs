@@ -38,7 +38,9 @@ pub struct DatabaseSource {
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// Only one of the two runtime URLs is set.
-    #[error("DATABASE_URL is set, so CORECI_AUDIT_DATABASE_URL is needed as well: the same database as coreci_audit")]
+    #[error(
+        "DATABASE_URL is set, so CORECI_AUDIT_DATABASE_URL is needed as well: the same database as coreci_audit"
+    )]
     AuditUrlMissing,
     /// A URL cannot be used.
     #[error(transparent)]
@@ -77,8 +79,7 @@ impl Database {
         if let Some(connections) = source.external()? {
             return Ok(Self { connections, embedded: None });
         }
-        let binaries =
-            PgBinaries::find(data.path(), source.pg_bin.as_deref(), environment.path.as_deref())?;
+        let binaries = PgBinaries::find(data.path(), source.pg_bin.as_deref(), environment.path.as_deref())?;
         let supervise = SuperviseCommand {
             // Unlike our own path, this one can be executed by the user that Postgres runs as.
             program: PathBuf::from("/proc/self/exe"),

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people.
     Pretty,
     /// One JSON object a line.

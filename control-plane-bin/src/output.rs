@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// The form of a command's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// Columns, for people.
     Table,
     /// JSON, for programs.

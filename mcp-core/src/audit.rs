@@ -210,4 +210,8 @@ pub enum AuditError {
 pub trait AuditSink: Send + Sync {
     /// Appends one event and waits until it is durable, two seconds at the most.
     async fn append(&self, event: AuditEvent) -> Result<Receipt, AuditError>;
+
+    /// Says that a state change has just committed its event beside itself (in the outbox), so that the event can move
+    /// into the chain now rather than at the next look. A sink without an outbox has nothing to do.
+    fn outbox_changed(&self) {}
 }

@@ -156,6 +156,10 @@ impl AuditSink for PostgresAudit {
         metrics::histogram!("audit_append_seconds").record(started.elapsed().as_secs_f64());
         result
     }
+
+    fn outbox_changed(&self) {
+        self.nudge();
+    }
 }
 
 impl std::fmt::Debug for PostgresAudit {

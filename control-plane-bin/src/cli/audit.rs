@@ -73,9 +73,10 @@ async fn verify(args: VerifyArgs, context: &Context) -> Result<(), CommandError>
     };
     let verdicts = checked.map_err(|error| match error {
         // Not found and bad usage stay what they are; everything else means that nothing could be checked.
-        CommandError::Failure(cause) => {
-            CommandError::Verdict { code: EXIT_COULD_NOT_CHECK, message: format!("could not check: {cause:#}") }
-        }
+        CommandError::Failure(cause) => CommandError::Verdict {
+            code: EXIT_COULD_NOT_CHECK,
+            message: format!("could not check: {cause:#}"),
+        },
         other => other,
     })?;
     let rows = verdicts.iter().map(|(tenant, verdict)| {
@@ -84,7 +85,9 @@ async fn verify(args: VerifyArgs, context: &Context) -> Result<(), CommandError>
     output::print(context.output, &["tenant", "verdict"], &Value::Array(rows.collect()));
     match Verdict::exit_code_of_all(verdicts.iter().map(|(_, verdict)| verdict)) {
         0 => Ok(()),
-        code => Err(CommandError::Verdict { code, message: "the audit log is not what was written".to_owned() }),
+        code => {
+            Err(CommandError::Verdict { code, message: "the audit log is not what was written".to_owned() })
+        }
     }
 }
 
@@ -93,7 +96,10 @@ fn verify_file(path: &Path) -> Result<Vec<(TenantId, Verdict)>, CommandError> {
     Ok(verify_export(BufReader::new(file)).map_err(anyhow::Error::from)?)
 }
 
-async fn verify_database(args: &VerifyArgs, context: &Context) -> Result<Vec<(TenantId, Verdict)>, CommandError> {
+async fn verify_database(
+    args: &VerifyArgs,
+    context: &Context,
+) -> Result<Vec<(TenantId, Verdict)>, CommandError> {
     let session = CommandSession::open(&args.database, context).await?;
     let verdicts = match &args.what.tenant {
         Some(wanted) => {

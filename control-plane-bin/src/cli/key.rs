@@ -56,7 +56,9 @@ pub(crate) struct Scope {
 
 pub(crate) async fn run(command: KeyCommand, context: &Context) -> Result<(), CommandError> {
     match command {
-        KeyCommand::Create { name, role, expires, scope } => create(&name, role, expires, &scope, context).await,
+        KeyCommand::Create { name, role, expires, scope } => {
+            create(&name, role, expires, &scope, context).await
+        }
         KeyCommand::List { scope } => list(&scope, context).await,
         KeyCommand::Revoke { key, scope } => revoke(&key, &scope, context).await,
     }
@@ -70,8 +72,9 @@ async fn create(
     context: &Context,
 ) -> Result<(), CommandError> {
     let parse = |text: String| {
-        OffsetDateTime::parse(&text, &Rfc3339)
-            .map_err(|_| CommandError::Usage("--expires must be a time such as 2027-01-31T00:00:00Z".to_owned()))
+        OffsetDateTime::parse(&text, &Rfc3339).map_err(|_| {
+            CommandError::Usage("--expires must be a time such as 2027-01-31T00:00:00Z".to_owned())
+        })
     };
     let expires_at = expires.map(parse).transpose()?;
     let session = CommandSession::open(&scope.database, context).await?;
@@ -112,7 +115,11 @@ async fn list(scope: &Scope, context: &Context) -> Result<(), CommandError> {
     tx.commit().await.map_err(explain)?;
     session.close().await?;
     let rows = keys.iter().map(view).collect();
-    output::print(context.output, &["name", "role", "createdAt", "expiresAt", "revokedAt", "id"], &Value::Array(rows));
+    output::print(
+        context.output,
+        &["name", "role", "createdAt", "expiresAt", "revokedAt", "id"],
+        &Value::Array(rows),
+    );
     Ok(())
 }
 
@@ -125,8 +132,9 @@ fn view(key: &KeyRecord) -> Value {
 }
 
 async fn revoke(key: &str, scope: &Scope, context: &Context) -> Result<(), CommandError> {
-    let key: KeyId =
-        key.parse().map_err(|_| CommandError::NotFound("there is no such key: key list shows them".to_owned()))?;
+    let key: KeyId = key
+        .parse()
+        .map_err(|_| CommandError::NotFound("there is no such key: key list shows them".to_owned()))?;
     let session = CommandSession::open(&scope.database, context).await?;
     let tenant = find(session.tenancy(), scope.tenant.as_deref()).await?;
     let tx = session.tenancy().tx(tenant).await.map_err(explain)?;

@@ -9,6 +9,9 @@ mod targets;
 mod tenant;
 mod tools;
 
+pub(crate) use self::serve::on_signal;
+pub(crate) use self::tenant::OPERATOR;
+
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;

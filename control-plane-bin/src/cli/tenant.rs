@@ -8,9 +8,9 @@ use tenancy::stores::tenant::{Tenant, TenantStatus, tenant_create, tenant_list, 
 use tenancy::{Tenancy, TenancyError};
 
 use super::{CommandError, Context};
+use crate::app::CommandSession;
 use crate::database::DatabaseSource;
 use crate::output;
-use crate::app::CommandSession;
 
 /// Who the audit log says did what is done at the command line of the server.
 pub(crate) const OPERATOR: &str = "operator";
@@ -117,8 +117,14 @@ pub(crate) async fn find(tenancy: &Tenancy, wanted: Option<&str>) -> Result<Tena
         },
         None => match lookup.tenants().await.map_err(explain)?[..] {
             [only] => Some(only),
-            [] => return Err(CommandError::NotFound("there is no tenant yet: tenant create SLUG".to_owned())),
-            _ => return Err(CommandError::Usage("there are several tenants: name one with --tenant".to_owned())),
+            [] => {
+                return Err(CommandError::NotFound("there is no tenant yet: tenant create SLUG".to_owned()));
+            }
+            _ => {
+                return Err(CommandError::Usage(
+                    "there are several tenants: name one with --tenant".to_owned(),
+                ));
+            }
         },
     };
     found.ok_or_else(|| CommandError::NotFound("there is no such tenant: tenant list shows them".to_owned()))
@@ -129,12 +135,16 @@ pub(crate) fn explain(error: TenancyError) -> CommandError {
     match error {
         TenancyError::NotFound => CommandError::NotFound("there is no such thing".to_owned()),
         TenancyError::Conflict { constraint } if constraint.as_deref() == Some("last_admin") => {
-            CommandError::Failure(anyhow::anyhow!("this is the tenant's last admin key; make another one first"))
+            CommandError::Failure(anyhow::anyhow!(
+                "this is the tenant's last admin key; make another one first"
+            ))
         }
-        TenancyError::Conflict { .. } => {
-            CommandError::Failure(anyhow::anyhow!("something of that name exists already; choose another name"))
+        TenancyError::Conflict { .. } => CommandError::Failure(anyhow::anyhow!(
+            "something of that name exists already; choose another name"
+        )),
+        TenancyError::Invalid(_) => {
+            CommandError::Usage("a name is malformed, too long or out of range".to_owned())
         }
-        TenancyError::Invalid(_) => CommandError::Usage("a name is malformed, too long or out of range".to_owned()),
         other => CommandError::Failure(other.into()),
     }
 }

@@ -38,8 +38,9 @@ pub(crate) async fn run(command: ToolsCommand, context: &Context) -> Result<(), 
             Ok(())
         }
         ToolsCommand::Call { tool, args, target, remote } => {
-            let args: Value = serde_json::from_str(&args)
-                .map_err(|error| CommandError::Usage(format!("the arguments are not a JSON object: {error}")))?;
+            let args: Value = serde_json::from_str(&args).map_err(|error| {
+                CommandError::Usage(format!("the arguments are not a JSON object: {error}"))
+            })?;
             let mut body = json!({ "tool": tool, "args": args });
             if let Some(target) = target {
                 body["target_id"] = json!(target);

@@ -47,7 +47,9 @@ pub(crate) struct DevArgs {
 pub(crate) async fn run(args: DevArgs, context: &Context) -> Result<(), CommandError> {
     let started = Instant::now();
     if args.listen.is_some_and(|address| !address.ip().is_loopback()) {
-        return Err(CommandError::Usage("dev listens on loopback addresses only; use serve for others".to_owned()));
+        return Err(CommandError::Usage(
+            "dev listens on loopback addresses only; use serve for others".to_owned(),
+        ));
     }
     let settings =
         Settings { listen: args.listen, internal_listen: args.internal_listen, ..Settings::default() };
@@ -71,14 +73,15 @@ async fn serve(
     started: Instant,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let demo = Demo::prepare(&app.tenancy, &context.data).await.context("the demo tenant cannot be prepared")?;
+    let demo =
+        Demo::prepare(&app.tenancy, &context.data).await.context("the demo tenant cannot be prepared")?;
     let (url, hub) = (app.public_url.as_str().to_owned(), app.hub.clone());
     let client = Client::new(&url, demo.key.clone())?;
     let stop_app = CancellationToken::new();
     let running = tokio::spawn(app.run(stop_app.clone()));
 
     let work = async {
-        let host = HostAgent::start(&client, &demo, &url, &context.data).await?;
+        let host = HostAgent::start(&client, &url, &context.data).await?;
         let shown = async {
             wait_until_connected(&hub, &demo, &host).await?;
             let report = first_call(&client, &host, started).await?;
@@ -116,7 +119,8 @@ async fn wait_until_connected(hub: &adapter_ssh::Hub, demo: &Demo, host: &HostAg
         }
     };
     let connected = tokio::time::timeout(CONNECT_WITHIN, connected).await;
-    connected.map_err(|_| anyhow!("this machine's agent did not connect within 15 s; run again with --log debug"))
+    connected
+        .map_err(|_| anyhow!("this machine's agent did not connect within 15 s; run again with --log debug"))
 }
 
 /// One call as any client makes it: POST, then the events of its stream; then the chain is verified.
@@ -148,7 +152,10 @@ async fn first_call(client: &Client, host: &HostAgent, started: Instant) -> anyh
 }
 
 fn leave_dev_json(context: &Context, url: &str, demo: &Demo, host: &HostAgent) -> anyhow::Result<DevJson> {
-    #[expect(clippy::disallowed_methods, reason = "dev.json is where the key is kept for programs of this user")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "dev.json is where the key is kept for programs of this user"
+    )]
     let api_key = demo.key.reveal().to_owned();
     let dev = DevJson {
         url: url.to_owned(),

@@ -49,7 +49,12 @@ impl Report {
         line(&format!("call      {} \"{}\" on this machine", self.tool, self.command));
         line(&format!("answer    {}", output["stdout"].as_str().unwrap_or_default().trim()));
         line(&format!("exit code {}", output["exitCode"]));
-        line(&format!("audit     {} rows, head {}…, {}", self.audit["rows"], hash.get(..16).unwrap_or(hash), self.audit["verdict"].as_str().unwrap_or_default()));
+        line(&format!(
+            "audit     {} rows, head {}…, {}",
+            self.audit["rows"],
+            hash.get(..16).unwrap_or(hash),
+            self.audit["verdict"].as_str().unwrap_or_default()
+        ));
         line(&format!("timings   ready after {} ms, call {} ms", self.start_ms, self.call_ms));
     }
 }

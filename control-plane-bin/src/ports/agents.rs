@@ -1,7 +1,10 @@
 //! The agent registry in Postgres.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use mcp_core::agent::{AgentRecord, AgentStore, AgentStoreError, Registration};
+use mcp_core::audit::AuditSink;
 use mcp_core::id::{AgentId, TenantId};
 use mcp_core::relay::HostFacts;
 use tenancy::stores::agent::{agent_get, agent_registered, agent_seen};
@@ -11,11 +14,12 @@ use tenancy::{Tenancy, TenancyError};
 /// [`AgentStore`] over tenant transactions.
 pub(crate) struct PgAgents {
     tenancy: Tenancy,
+    audit: Arc<dyn AuditSink>,
 }
 
 impl PgAgents {
-    pub(crate) fn new(tenancy: Tenancy) -> Self {
-        Self { tenancy }
+    pub(crate) fn new(tenancy: Tenancy, audit: Arc<dyn AuditSink>) -> Self {
+        Self { tenancy, audit }
     }
 
     async fn find(&self, agent: AgentId) -> Result<Option<AgentRecord>, TenancyError> {
@@ -49,6 +53,7 @@ impl PgAgents {
         };
         let (target, epoch) = agent_registered(&tx, agent, told).await?;
         tx.commit().await?;
+        self.audit.outbox_changed();
         Ok(Registration { target, epoch })
     }
 
@@ -83,7 +88,12 @@ impl AgentStore for PgAgents {
         }
     }
 
-    async fn agent_seen(&self, tenant: TenantId, agent: AgentId, epoch: u64) -> Result<bool, AgentStoreError> {
+    async fn agent_seen(
+        &self,
+        tenant: TenantId,
+        agent: AgentId,
+        epoch: u64,
+    ) -> Result<bool, AgentStoreError> {
         self.seen(tenant, agent, epoch).await.map_err(|error| AgentStoreError(Box::new(error)))
     }
 }

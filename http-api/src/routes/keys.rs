@@ -139,6 +139,7 @@ pub(crate) async fn create(
     let kept = json!({ "id": record.key_id, "key": null });
     idempotency.keep(&tx, StatusCode::CREATED, kept).await?;
     tx.commit().await?;
+    api.audit.outbox_changed();
     let answer = json!({ "id": record.key_id, "key": key.reveal() });
     Ok(Answer(StatusCode::CREATED, answer).into_response())
 }
@@ -162,6 +163,7 @@ pub(crate) async fn revoke(
         other => other.into(),
     })?;
     tx.commit().await?;
+    api.audit.outbox_changed();
     api.authenticator.forget(key);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -66,6 +66,7 @@ pub(crate) async fn enroll(
     match enrolment_use(&tx, enrolment, &public_key, told, from.as_deref()).await {
         Ok(agent) => {
             tx.commit().await?;
+            api.audit.outbox_changed();
             let answer = json!({ "agentId": agent.agent_id, "targetId": agent.target_id });
             Ok(Answer(StatusCode::CREATED, answer).into_response())
         }

@@ -151,6 +151,7 @@ pub(crate) async fn enroll(
     let kept = json!({ "token": null, "command": null, "expiresAt": expires_at });
     idempotency.keep(&tx, StatusCode::CREATED, kept).await?;
     tx.commit().await?;
+    api.audit.outbox_changed();
     let command = enroll_command(&api.settings.public_url, &token);
     let answer = json!({ "token": token, "command": command, "expiresAt": expires_at });
     Ok(Answer(StatusCode::CREATED, answer).into_response())
@@ -195,6 +196,7 @@ pub(crate) async fn revoke(
     }
     target_revoke(&tx, found.target_id, &principal.id.to_string()).await.map_err(missing)?;
     tx.commit().await?;
+    api.audit.outbox_changed();
     api.hub.revoke(principal.tenant, found.target_id);
     Ok(StatusCode::NO_CONTENT)
 }

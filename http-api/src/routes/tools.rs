@@ -69,5 +69,6 @@ pub(crate) async fn set_policy(
     let tx = api.tenancy.tx(principal.tenant).await?;
     tool_policy_set(&tx, &disabled, &principal.id.to_string()).await?;
     tx.commit().await?;
+    api.audit.outbox_changed();
     Ok(Answer(StatusCode::OK, Policy { disabled }))
 }

@@ -1,0 +1,9 @@
+//! The control plane as a process: real binary, real Postgres, real WebSocket, real commands.
+
+mod bad_starts;
+mod command_line;
+mod dev;
+mod kill;
+mod server;
+mod spine;
+mod stalling_agent;
