@@ -40,13 +40,13 @@ pub enum TlsError {
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// Name lookup or TCP.
-    #[error("no connection: {0}")]
+    #[error("no connection")]
     Connect(#[source] io::Error),
     /// The proxy did not let us through.
-    #[error("no connection through the proxy: {0}")]
+    #[error("no connection through the proxy")]
     Proxy(#[source] io::Error),
     /// TLS; mostly a certificate that this host does not trust.
-    #[error("no secure connection: {0}")]
+    #[error("no secure connection")]
     Tls(#[source] io::Error),
     /// It took longer than 10 s.
     #[error("no connection within 10 s")]

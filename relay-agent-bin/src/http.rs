@@ -29,7 +29,7 @@ pub enum HttpError {
     #[error(transparent)]
     Dial(#[from] DialError),
     /// What came is no HTTP, or broke off.
-    #[error("the connection broke off: {0}")]
+    #[error("the connection broke off")]
     Broken(#[source] hyper::Error),
     /// The answer cannot be read or is larger than 64 KiB.
     #[error("the answer cannot be read")]

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod dial;
+pub mod doctor;
 pub mod enroll;
 pub mod facts;
 pub mod http;

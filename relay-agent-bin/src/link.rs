@@ -78,8 +78,8 @@ pub(crate) enum LinkEnd {
     Closed { code: u16, reason: String },
     #[error("the control plane breaks the protocol: {0}")]
     Protocol(&'static str),
-    #[error("the link broke: {0}")]
-    Broken(Box<SocketError>),
+    #[error("the link broke")]
+    Broken(#[source] Box<SocketError>),
 }
 
 /// Opens a link and serves it until it ends; `None` when that is because of `shutdown`.

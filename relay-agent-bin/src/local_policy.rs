@@ -7,6 +7,7 @@
 //! The file can only narrow: it names a subset of the six and unit names to refuse. An entry that means nothing to this
 //! version stops the agent at start, because a ban that is silently not applied is worse than an agent that is down.
 
+use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
@@ -151,7 +152,8 @@ impl LocalPolicy {
         let mut policy = Self { allowed: Vec::new(), denied_units: Vec::new() };
         for name in file.commands {
             match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
-                Some(kind) => policy.allowed.push(kind),
+                Some(kind) if !policy.allowed.contains(&kind) => policy.allowed.push(kind),
+                Some(_) => {}
                 None => return Err(PolicyError::UnknownCommand(name)),
             }
         }
@@ -178,6 +180,12 @@ impl LocalPolicy {
             return Err(Refusal::Local);
         }
         Ok(Admitted(command))
+    }
+}
+
+impl fmt::Display for LocalPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of 6 commands, {} units denied", self.allowed.len(), self.denied_units.len())
     }
 }
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::Backoff;
 pub use crate::backoff::Reconnect;
 use crate::dial::{Dialer, TlsError};
+use crate::doctor::chain;
 use crate::executor::Executor;
 pub use crate::executor::RunAs;
 use crate::facts::host_facts;
@@ -126,19 +127,26 @@ fn report(status: &mut StatusFile, end: &LinkEnd, was_live: bool, wait: Duration
         LinkEnd::Unauthorized(_) => LinkState::Refused,
         _ => LinkState::Waiting,
     };
+    let reason = chain(end);
     let mut failures = 0;
     status.update(state, |status| {
         if !was_live {
             status.failures = status.failures.saturating_add(1);
         }
         status.alert = status.failures >= ALERT_AFTER;
-        status.last_error = Some(end.to_string());
+        status.last_error = Some(reason.clone());
         failures = status.failures;
     });
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     if failures == ALERT_AFTER {
-        tracing::error!(alert = true, failures, wait_ms, reason = %end, "the control plane cannot be reached; still trying");
+        tracing::error!(
+            alert = true,
+            failures,
+            wait_ms,
+            reason,
+            "the control plane cannot be reached; still trying"
+        );
     } else {
-        tracing::warn!(failures, wait_ms, reason = %end, "there is no link to the control plane");
+        tracing::warn!(failures, wait_ms, reason, "there is no link to the control plane");
     }
 }
