@@ -1,0 +1,6 @@
+//! The whole agent, as a library and as a program, against a control plane of the test's own on a real socket.
+
+mod control_plane;
+mod daemon;
+mod enrolling;
+mod program;
