@@ -127,3 +127,84 @@ fn connector(roots: RootCertStore) -> Result<TlsConnector, TlsError> {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use rustls::ServerConfig;
+    use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    fn authority() -> CertifiedIssuer<'static, KeyPair> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    /// A server on loopback that says `hello` with a certificate for this name, and its URL.
+    async fn server(name: &str, issuer: &CertifiedIssuer<'static, KeyPair>) -> ServerUrl {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, issuer).unwrap();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        tokio::spawn(async move {
+            let stream = listener.accept().await.unwrap().0;
+            if let Ok(mut stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
+                stream.write_all(b"hello").await.unwrap();
+                stream.shutdown().await.unwrap();
+            }
+        });
+        url.parse().unwrap()
+    }
+
+    fn dialer(url: ServerUrl, trusted: &CertificateDer<'static>) -> Dialer {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).unwrap();
+        let tls = Some((connector(roots).unwrap(), server_name(&url).unwrap()));
+        Dialer { url, proxy: None, tls }
+    }
+
+    #[tokio::test]
+    async fn a_certificate_of_a_trusted_authority_is_accepted() {
+        let authority = authority();
+        let url = server("localhost", &authority).await;
+        let mut stream = dialer(url, authority.der()).dial().await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "hello");
+    }
+
+    #[tokio::test]
+    async fn strange_authorities_and_other_names_are_refused() {
+        let (ours, theirs) = (authority(), authority());
+        for (name, issuer) in [("localhost", &theirs), ("cp.example", &ours)] {
+            let url = server(name, issuer).await;
+            let refused = dialer(url, ours.der()).dial().await.err();
+            assert!(matches!(refused, Some(DialError::Tls(_))), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_without_encryption_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+        let plain = tokio::spawn(async move {
+            let mut stream = listener.accept().await.unwrap().0;
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        });
+        let refused = dialer(url, authority().der()).dial().await.err();
+        assert!(matches!(refused, Some(DialError::Tls(_))));
+        plain.await.unwrap();
+    }
+}

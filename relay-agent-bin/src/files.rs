@@ -1,6 +1,6 @@
 //! Files of the state directory: written whole or not at all, readable by their owner alone.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -33,6 +33,18 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
+/// Claims a directory for as long as the answer lives; `None` when another process has claimed it.
+///
+/// The kernel forgets the claim when the process ends, however it ends, so nothing stale can be left behind.
+pub(crate) fn claim(dir: &Path) -> io::Result<Option<File>> {
+    let handle = File::open(dir)?;
+    match handle.try_lock() {
+        Ok(()) => Ok(Some(handle)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 /// The permission bits of a file that others than its owner have; 0 when it is private.
 pub(crate) fn bits_of_others(file: &fs::Metadata) -> u32 {
     file.permissions().mode() & 0o077
@@ -52,6 +64,16 @@ fn create_private(path: &Path, bytes: &[u8]) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_has_one_owner_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let claimed = claim(dir.path()).unwrap();
+        assert!(claimed.is_some());
+        assert!(claim(dir.path()).unwrap().is_none());
+        drop(claimed);
+        assert!(claim(dir.path()).unwrap().is_some());
+    }
 
     #[test]
     fn files_are_private_and_replaced_whole() {

@@ -15,6 +15,7 @@ use crate::doctor::chain;
 use crate::executor::Executor;
 pub use crate::executor::RunAs;
 use crate::facts::host_facts;
+use crate::files::claim;
 use crate::identity::{Identity, IdentityError};
 use crate::link::{self, Agent, LinkEnd, LinkEvent};
 use crate::local_policy::{LocalPolicy, PolicyError};
@@ -61,6 +62,9 @@ pub enum RunError {
     /// It is not enrolled, or its files cannot be trusted.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Another process runs the agent of this directory.
+    #[error("the agent of this state directory is running already")]
+    AlreadyRunning,
     /// `whitelist.json` cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -82,6 +86,11 @@ pub enum RunError {
 pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(), RunError> {
     let AgentConfig { state_dir, facts, run_as, proxy, reconnect } = config;
     let identity = Identity::load(&state_dir)?;
+    // Two processes with one key would throw each other's links out for ever.
+    let _claim = match claim(&state_dir) {
+        Ok(claim) => claim.ok_or(RunError::AlreadyRunning)?,
+        Err(source) => return Err(IdentityError::Unreadable { path: state_dir, source }.into()),
+    };
     let policy = LocalPolicy::load(&state_dir.join(POLICY_FILE))?;
     let dialer = Dialer::new(identity.url.clone(), proxy)?;
     let mut status = StatusFile::new(&state_dir, &identity);

@@ -146,6 +146,16 @@ async fn it_comes_back_after_a_goodbye_and_leaves_with_one() {
     assert_eq!(status(&control_plane).state, LinkState::Stopped);
 }
 
+#[tokio::test]
+async fn one_state_directory_is_one_agent() {
+    let control_plane = ControlPlane::with_agent().await;
+    let daemon = Daemon::start(control_plane.config());
+    let _link = control_plane.accept_live().await;
+    let second = run(control_plane.config(), CancellationToken::new()).await;
+    assert!(matches!(second, Err(RunError::AlreadyRunning)));
+    daemon.stop().await;
+}
+
 // proves: H-06, C-O11
 #[tokio::test]
 async fn it_does_not_start_on_what_it_cannot_trust() {
