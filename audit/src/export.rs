@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read as _, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::TryStreamExt;
 use mcp_core::id::TenantId;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -24,8 +24,6 @@ use crate::{MAX_BODY_BYTES, hex};
 
 /// The longest line, in bytes. No row that was ever written comes near it.
 pub const MAX_LINE_BYTES: usize = 4 * MAX_BODY_BYTES;
-
-const PAGE: u32 = 5_000;
 
 /// An export could not be written, or is not one.
 #[derive(Debug, thiserror::Error)]
@@ -100,21 +98,13 @@ pub async fn export_tenant(
     out: &mut impl Write,
     mut progress: impl FnMut(u64),
 ) -> Result<u64, ExportError> {
-    let (mut last, mut written) = (0, 0);
-    loop {
-        let mut rows = std::pin::pin!(reader::rows(client, tenant, last, PAGE).await?);
-        let mut count = 0;
-        while let Some(row) = rows.try_next().await? {
-            write_row(out, &row)?;
-            last = row.seq;
-            count += 1;
-        }
-        written += u64::from(count);
-        progress(written);
-        if count < PAGE {
-            return Ok(written);
-        }
-    }
+    let written = AtomicU64::new(0);
+    let write = |row: Row| {
+        written.fetch_add(1, Ordering::Relaxed);
+        write_row(out, &row)
+    };
+    reader::walk(client, tenant, write, || progress(written.load(Ordering::Relaxed))).await?;
+    Ok(written.into_inner())
 }
 
 /// Reads rows back, in the order of the lines. It reads a line at a time and stops after the first error that leaves it

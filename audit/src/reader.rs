@@ -9,9 +9,11 @@ use uuid::Uuid;
 
 use crate::chain::{Head, Row};
 
-const ROWS: &str = "
+/// Bounded on both sides: a planner without statistics would sort all that is left of the chain for each page.
+const ROWS_BETWEEN: &str = "
     select tenant_id, seq, at_us, event_type, event_id, body, prev_hash, hash from audit_log
-    where tenant_id = $1 and seq > $2 order by seq limit $3";
+    where tenant_id = $1 and seq > $2 and seq <= $3 order by seq";
+const NEXT_SEQ: &str = "select min(seq) from audit_log where tenant_id = $1 and seq > $2";
 const ROWS_FILTERED: &str = "
     select tenant_id, seq, at_us, event_type, event_id, body, prev_hash, hash from audit_log
     where tenant_id = $1 and seq > $2
@@ -38,6 +40,9 @@ const TENANTS_WITH_ROWS: &str = "
         select (select tenant_id from audit_log where tenant_id > t.id order by tenant_id limit 1)
         from t where t.id is not null)
     select id from t where id is not null";
+
+/// Rows per query of [`walk`]: each stays far below the role's statement timeout.
+const WALK_PAGE: u64 = 10_000;
 
 /// The log could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -82,10 +87,16 @@ pub async fn page(
     limit: u32,
     filter: Option<&Filter>,
 ) -> Result<Vec<Row>, ReadError> {
-    match filter {
-        None => rows(client, tenant, after_seq, limit).await?.try_collect().await,
-        Some(filter) => filtered(client, ROWS_FILTERED, tenant, after_seq, limit, filter).await,
+    if filter.is_none() {
+        let until = after_seq.saturating_add(u64::from(limit));
+        let rows: Vec<Row> = rows_between(client, tenant, after_seq, until).await?.try_collect().await?;
+        // Fewer: the end of the chain, or a gap in it.
+        if rows.len() == limit as usize {
+            return Ok(rows);
+        }
     }
+    let filter = filter.cloned().unwrap_or_default();
+    filtered(client, ROWS_FILTERED, tenant, after_seq, limit, &filter).await
 }
 
 /// Up to `limit` rows before `before_seq`, newest first. `u64::MAX` begins at the end.
@@ -125,17 +136,47 @@ pub(crate) async fn tenants_with_rows(client: &Client) -> Result<Vec<TenantId>, 
     Ok(rows.iter().map(|row| TenantId::from_uuid(row.get(0))).collect())
 }
 
-/// As [`page`] without a filter, row by row as they arrive.
-pub(crate) async fn rows(
+/// Hands every row of a chain to `each`, in order, while they arrive; `page_done` is called every few thousand. It stops at
+/// the first error.
+pub(crate) async fn walk<E: From<ReadError>>(
     client: &Client,
     tenant: TenantId,
-    after_seq: u64,
-    limit: u32,
+    mut each: impl FnMut(Row) -> Result<(), E>,
+    mut page_done: impl FnMut(),
+) -> Result<(), E> {
+    let mut after = 0;
+    loop {
+        let until = after + WALK_PAGE;
+        let mut rows = std::pin::pin!(rows_between(client, tenant, after, until).await?);
+        let mut count = 0;
+        while let Some(row) = rows.try_next().await? {
+            count += 1;
+            each(row)?;
+        }
+        page_done();
+        after = until;
+        if count < WALK_PAGE {
+            // Usually the end; but rows behind a gap must not be missed.
+            let params: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&tenant.as_uuid(), Type::UUID), (&bigint(after), Type::INT8)];
+            let next = client.query_typed(NEXT_SEQ, &params).await.map_err(ReadError::Database)?;
+            match next.first().and_then(|row| row.get::<_, Option<i64>>(0)) {
+                Some(seq) => after = seq.unsigned_abs() - 1,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+async fn rows_between(
+    client: &Client,
+    tenant: TenantId,
+    after: u64,
+    until: u64,
 ) -> Result<impl Stream<Item = Result<Row, ReadError>> + use<>, ReadError> {
-    let (tenant, after, limit) = (tenant.as_uuid(), bigint(after_seq), i64::from(limit));
     let params: [(&(dyn ToSql + Sync), Type); 3] =
-        [(&tenant, Type::UUID), (&after, Type::INT8), (&limit, Type::INT8)];
-    let rows = client.query_typed_raw(ROWS, params).await?;
+        [(&tenant.as_uuid(), Type::UUID), (&bigint(after), Type::INT8), (&bigint(until), Type::INT8)];
+    let rows = client.query_typed_raw(ROWS_BETWEEN, params).await?;
     Ok(rows.map(|row| row.map_err(ReadError::Database).and_then(|row| row_of(&row))))
 }
 

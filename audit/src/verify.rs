@@ -1,15 +1,13 @@
 //! Verifies chains in the database.
 
-use futures_util::TryStreamExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use mcp_core::id::TenantId;
 use tokio_postgres::Client;
 
-use crate::chain::{ChainVerifier, Head};
+use crate::chain::{ChainVerifier, Head, Row};
 use crate::reader::{self, ReadError};
 use crate::verdict::{Tampering, Verdict, Why};
-
-/// Rows per query: each stays far below the role's statement timeout, and is checked while it arrives.
-const PAGE: u32 = 10_000;
 
 /// Verifies one chain from its first row, and that it ends where its head says. `progress` is told the number of rows
 /// checked so far, every few thousand. Events that are appended meanwhile do no harm.
@@ -26,23 +24,21 @@ pub async fn verify_tenant(
     // Read before the rows: whatever it counts must be there. Read again after them: no row may be past it.
     let before = reader::head(client, tenant).await?;
     let mut verifier = ChainVerifier::new(tenant);
-    loop {
-        let start = verifier.head().seq;
-        let mut rows = std::pin::pin!(reader::rows(client, tenant, start, PAGE).await?);
-        let mut count = 0;
-        while let Some(row) = rows.try_next().await? {
-            count += 1;
-            if let Err(tampering) = verifier.push(&row) {
-                return Ok(Verdict::Tampered(tampering));
+    let checked = AtomicU64::new(0);
+    let check = |row: Row| {
+        verifier.push(&row).map_err(Stop::Tampered)?;
+        checked.store(row.seq, Ordering::Relaxed);
+        match before {
+            Some(head) if head.seq == row.seq && head.hash != row.hash => {
+                Err(Stop::Tampered(Tampering { seq: row.seq, why: Why::OtherHead }))
             }
-            if before.is_some_and(|head| head.seq == row.seq && head.hash != row.hash) {
-                return Ok(Verdict::Tampered(Tampering { seq: row.seq, why: Why::OtherHead }));
-            }
+            _ => Ok(()),
         }
-        progress(verifier.head().seq);
-        if count < PAGE {
-            break;
-        }
+    };
+    match reader::walk(client, tenant, check, || progress(checked.load(Ordering::Relaxed))).await {
+        Ok(()) => {}
+        Err(Stop::Tampered(tampering)) => return Ok(Verdict::Tampered(tampering)),
+        Err(Stop::Read(error)) => return Err(error),
     }
     let found = verifier.head();
     let before = before.unwrap_or(Head::GENESIS);
@@ -72,4 +68,16 @@ pub async fn verify_all(
         verdicts.push((tenant, verdict));
     }
     Ok(verdicts)
+}
+
+/// Why the rows are not read to their end.
+enum Stop {
+    Read(ReadError),
+    Tampered(Tampering),
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
 }
