@@ -3,8 +3,8 @@
 
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use mcp_core::id::{CorrelationId, EventId, TenantId};
-use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, NoTls};
 use uuid::Uuid;
 
 use crate::chain::{Head, Row};
@@ -61,6 +61,20 @@ impl ReadError {
     pub fn exit_code(&self) -> u8 {
         crate::verdict::EXIT_COULD_NOT_CHECK
     }
+}
+
+/// A connection to read with, for commands that have no other. `database` logs in as `coreci_audit`.
+///
+/// # Errors
+/// [`ReadError::Database`].
+pub async fn connect(database: &Config) -> Result<Client, ReadError> {
+    let (client, connection) = database.connect(NoTls).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection that read the audit log ended");
+        }
+    });
+    Ok(client)
 }
 
 /// Which rows to read. The default lets all pass.

@@ -1,1 +1,1 @@
-//! See the README.
+#![doc = include_str!("../README.md")]

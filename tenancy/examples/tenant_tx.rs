@@ -2,8 +2,9 @@
 #![expect(clippy::print_stdout, reason = "an example talks to whoever runs it")]
 
 use mcp_core::id::TargetId;
+use mcp_core::tool::AdapterKind;
 use tenancy::TenancyError;
-use tenancy::stores::target::{TargetKind, target_create, target_list};
+use tenancy::stores::target::{target_create, target_list};
 use tenancy::testing::TestDatabase;
 
 #[tokio::main]
@@ -13,7 +14,7 @@ async fn main() -> Result<(), TenancyError> {
     let tenancy = database.tenancy();
 
     let tx = tenancy.tx(acme).await?;
-    target_create(&tx, TargetId::from_uuid(uuid::Uuid::new_v4()), TargetKind::Gitea, "forge").await?;
+    target_create(&tx, TargetId::from_uuid(uuid::Uuid::new_v4()), AdapterKind::Gitea, "forge").await?;
     tx.commit().await?;
 
     for tenant in [acme, globex] {

@@ -107,7 +107,12 @@ impl Tenancy {
 
     /// For [`TenantTx`] and [`Lookup`] alone.
     pub(crate) async fn acquire(&self) -> Result<Object, TenancyError> {
-        Ok(self.pool.get().await?)
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place, and only TenantTx and Lookup are handed it"
+        )]
+        let object = self.pool.get().await?;
+        Ok(object)
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use audit::export::{export_tenant, verify_export};
+use audit::reader::connect;
 use audit::verdict::{EXIT_COULD_NOT_CHECK, Verdict};
 use audit::verify::{verify_all, verify_tenant};
 use clap::{Args, Subcommand};
 use mcp_core::id::TenantId;
 use serde_json::{Value, json};
-use tokio_postgres::NoTls;
 
 use super::tenant::find;
 use super::{CommandError, Context, say};
@@ -104,12 +104,12 @@ async fn verify_database(
     let verdicts = match &args.what.tenant {
         Some(wanted) => {
             let tenant = find(session.tenancy(), Some(wanted)).await?;
-            let client = connect(&session).await?;
+            let client = connect(&session.connections().audit).await.map_err(anyhow::Error::from)?;
             let verdict = verify_tenant(&client, tenant, |rows| progress(tenant, rows)).await;
             vec![(tenant, verdict.map_err(anyhow::Error::from)?)]
         }
         None => {
-            let client = connect(&session).await?;
+            let client = connect(&session.connections().audit).await.map_err(anyhow::Error::from)?;
             verify_all(&client, progress).await.map_err(anyhow::Error::from)?
         }
     };
@@ -132,7 +132,7 @@ async fn export(
 ) -> Result<(), CommandError> {
     let session = CommandSession::open(database, context).await?;
     let tenant = find(session.tenancy(), tenant.as_deref()).await?;
-    let client = connect(&session).await?;
+    let client = connect(&session.connections().audit).await.map_err(anyhow::Error::from)?;
     let file = File::create_new(out).with_context(|| format!("{} cannot be created", out.display()))?;
     let mut writer = BufWriter::new(file);
     let written = export_tenant(&client, tenant, &mut writer, |rows| progress(tenant, rows)).await;
@@ -153,11 +153,4 @@ async fn export(
             Err(CommandError::Failure(error.context("the export was not written")))
         }
     }
-}
-
-async fn connect(session: &CommandSession) -> Result<tokio_postgres::Client, CommandError> {
-    let connected = session.connections().audit.connect(NoTls).await;
-    let (client, connection) = connected.context("the database cannot be reached")?;
-    tokio::spawn(connection);
-    Ok(client)
 }

@@ -45,13 +45,7 @@ impl PgAgents {
         facts: &HostFacts,
     ) -> Result<Registration, TenancyError> {
         let tx = self.tenancy.tx(tenant).await?;
-        let told = tenancy::stores::agent::HostFacts {
-            hostname: Some(&facts.hostname),
-            os: Some(&facts.os),
-            version: Some(&facts.version),
-            ip: facts.ip.as_deref(),
-        };
-        let (target, epoch) = agent_registered(&tx, agent, told).await?;
+        let (target, epoch) = agent_registered(&tx, agent, facts).await?;
         tx.commit().await?;
         self.audit.outbox_changed();
         Ok(Registration { target, epoch })

@@ -50,7 +50,7 @@ impl PgDirectory {
             None => target_list(&tx, None, CANDIDATES).await?,
         };
         tx.commit().await?;
-        let of_kind = targets.into_iter().filter(|target| target.kind.as_str() == kind.as_str());
+        let of_kind = targets.into_iter().filter(|target| target.kind == kind);
         let route = |target: tenancy::stores::target::Target| Route {
             target: Target { tenant, id: target.target_id, name: target.name, kind },
             adapter: Arc::clone(&adapter),

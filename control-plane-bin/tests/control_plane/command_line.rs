@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::server::{Client, Server, run, run_json, scratch};
+use crate::server::{Client, Server, eventually, run, run_json, scratch};
 
 #[tokio::test]
 async fn tenants_and_keys_are_managed_with_and_without_a_server() {
@@ -46,7 +46,7 @@ async fn tenants_and_keys_are_managed_with_and_without_a_server() {
     assert_eq!(run(data, &["tools", "list"]).status.code(), Some(1), "nothing says where the server is");
 
     assert_eq!(run_json(data, &["tenant", "suspend", "acme"])["status"], "suspended");
-    assert_eq!(admin.get("/api/me").await.status().as_u16(), 401);
+    eventually("its keys are refused", async || admin.get("/api/me").await.status().as_u16() == 401).await;
     assert_eq!(run_json(data, &["tenant", "delete", "acme"])["status"], "deleted");
     let verdicts = run_json(data, &["audit", "verify", "--all"]);
     let intact = |row: &serde_json::Value| row["intact"] == true;

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::{Client, Server, eventually, scratch};
+use crate::stalling_agent::StallingAgent;
 
 struct Agent {
     stop: CancellationToken,
@@ -123,4 +124,35 @@ async fn readiness_health_and_metrics_tell_how_it_is() {
     let ready = anyone.json("/readyz").await;
     assert_eq!(ready["checks"], json!({"database": true, "audit": true, "lease": true, "serving": true}));
     assert_eq!(anyone.get("/metrics").await.status().as_u16(), 404, "not on the public listener");
+}
+
+// proves: H-04, H-05, M2-E7, C-G02, C-G04, C-G05, C-G06, C-G07, C-G10
+#[tokio::test]
+async fn a_refused_command_never_reaches_the_agent() {
+    let scratch = scratch();
+    let server = Server::start(scratch.path()).await;
+    let admin = Client::new(&server.url, &server.key("root", "admin"));
+    let poison = StallingAgent::enrol(&admin, "poison").await;
+    let mut commands = poison.connect(&server.url).await;
+    let refused = [
+        "rm -rf /",
+        "systemctl status -Hevil.example",
+        "systemctl status 1234",
+        "journalctl -n 501",
+        "uptime\0",
+        "uptime\n",
+        "df\t-h",
+        "df  -h",
+        "journalctl -n \u{0665}\u{0660}",
+    ];
+    for command in refused {
+        let (status, body) = admin.call(command).await;
+        assert_eq!((status, &body["error"]), (403, &json!("command_not_whitelisted")), "{command:?}");
+    }
+    let rows = admin.json("/api/audit?type=adapter.write_rejected").await;
+    assert_eq!(rows["events"].as_array().expect("events").len(), refused.len());
+    // Whatever was sent came in order; so if the next good command is the first to arrive, no bad one ever did.
+    let body = json!({"tool": "ssh.run_whitelisted_command", "args": {"command": "uptime"}});
+    assert_eq!(admin.post("/api/mcp/invoke", body).await.status().as_u16(), 202);
+    assert_eq!(commands.recv().await.as_deref(), Some("uptime"));
 }

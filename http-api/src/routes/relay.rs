@@ -57,13 +57,7 @@ pub(crate) async fn enroll(
         return Err(refused(&api, from.as_deref()).await);
     };
     let tx = api.tenancy.tx(tenant).await?;
-    let told = tenancy::stores::agent::HostFacts {
-        hostname: Some(&facts.hostname),
-        os: Some(&facts.os),
-        version: Some(&facts.version),
-        ip: facts.ip.as_deref(),
-    };
-    match enrolment_use(&tx, enrolment, &public_key, told, from.as_deref()).await {
+    match enrolment_use(&tx, enrolment, &public_key, &facts, from.as_deref()).await {
         Ok(agent) => {
             tx.commit().await?;
             api.audit.outbox_changed();

@@ -11,6 +11,7 @@ use http::{HeaderMap, StatusCode};
 use mcp_core::audit::EventType;
 use mcp_core::error::{CallError, ErrorCode};
 use mcp_core::id::TargetId;
+use mcp_core::tool::AdapterKind;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use serde_json::json;
 use tenancy::TenancyError;
 use tenancy::outbox::{new_event_id, outbox_put};
 use tenancy::stores::agent::{enrolment_create, target_revoke};
-use tenancy::stores::target::{Target, TargetCursor, TargetKind, TargetRef, target_get, target_list};
+use tenancy::stores::target::{Target, TargetCursor, TargetRef, target_get, target_list};
 use time::OffsetDateTime;
 
 use super::rfc3339;
@@ -88,7 +89,7 @@ pub(crate) async fn list(
 fn view(api: &Api, tenant: &mcp_core::id::TenantId, target: Target, now: OffsetDateTime) -> TargetView {
     let age = target.last_seen_at.map(|seen| (now - seen).whole_seconds());
     let status = match (target.kind, age) {
-        (TargetKind::Ssh, _) if !api.hub.is_connected(*tenant, target.target_id) => "red",
+        (AdapterKind::Ssh, _) if !api.hub.is_connected(*tenant, target.target_id) => "red",
         (_, Some(age)) if age <= GREEN_SEC => "green",
         (_, Some(age)) if age <= YELLOW_SEC => "yellow",
         (_, Some(_) | None) => "red",

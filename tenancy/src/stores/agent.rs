@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use mcp_core::id::{AgentId, PrincipalId, TargetId};
+use mcp_core::relay::HostFacts;
+use mcp_core::tool::AdapterKind;
 use serde_json::json;
 use time::OffsetDateTime;
 use tokio_postgres::Row;
@@ -10,7 +12,7 @@ use uuid::Uuid;
 
 use crate::error::TenancyError;
 use crate::outbox::{new_event_id, outbox_put};
-use crate::stores::target::{TargetKind, target_create, target_remove};
+use crate::stores::target::{target_create, target_remove};
 use crate::tx::TenantTx;
 
 /// One enrolled agent.
@@ -39,19 +41,6 @@ pub struct Enrolment {
     pub name: String,
     /// When the token stops working.
     pub expires_at: OffsetDateTime,
-}
-
-/// What an agent says about its host. Its word, not ours: shown, never dialled or trusted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HostFacts<'a> {
-    /// The host's own name.
-    pub hostname: Option<&'a str>,
-    /// Its operating system.
-    pub os: Option<&'a str>,
-    /// The agent's version.
-    pub version: Option<&'a str>,
-    /// Its address.
-    pub ip: Option<&'a str>,
 }
 
 /// Creates a single-use enrolment. Only the token's SHA-256 is stored.
@@ -94,7 +83,7 @@ pub async fn enrolment_use(
     tx: &TenantTx,
     enrolment: Uuid,
     public_key: &[u8; 32],
-    facts: HostFacts<'_>,
+    facts: &HostFacts,
     from_ip: Option<&str>,
 ) -> Result<Agent, TenancyError> {
     // The one statement that decides the race: the loser waits for the winner's row lock, then matches nothing.
@@ -106,7 +95,7 @@ pub async fn enrolment_use(
 
     let target_id = TargetId::from_uuid(Uuid::new_v4());
     let agent_id = AgentId::from_uuid(Uuid::new_v4());
-    target_create(tx, target_id, TargetKind::Ssh, name).await?;
+    target_create(tx, target_id, AdapterKind::Ssh, name).await?;
     target_set_facts(tx, target_id, facts).await?;
     let sql = "insert into agents (tenant_id, agent_id, target_id, public_key, enrolled_ip) \
                values ($1, $2, $3, $4, $5) returning agent_id, target_id, public_key, epoch, enrolled_at, revoked_at";
@@ -141,7 +130,7 @@ pub async fn agent_get(tx: &TenantTx, agent: AgentId) -> Result<Agent, TenancyEr
 pub async fn agent_registered(
     tx: &TenantTx,
     agent: AgentId,
-    facts: HostFacts<'_>,
+    facts: &HostFacts,
 ) -> Result<(TargetId, u64), TenancyError> {
     let sql = "update agents set epoch = epoch + 1 \
                where tenant_id = $1 and agent_id = $2 and revoked_at is null returning target_id, epoch";
@@ -191,9 +180,10 @@ pub async fn target_revoke(
     Ok(revoked)
 }
 
-async fn target_set_facts(tx: &TenantTx, target: TargetId, facts: HostFacts<'_>) -> Result<(), TenancyError> {
+async fn target_set_facts(tx: &TenantTx, target: TargetId, facts: &HostFacts) -> Result<(), TenancyError> {
     let sql = "update targets set hostname = $3, os = $4, version = $5, ip = $6, last_seen_at = now() \
                where tenant_id = $1 and target_id = $2";
+    // The agent's word, not ours: shown, never dialled or trusted.
     let HostFacts { hostname, os, version, ip } = facts;
     tx.execute(sql, &[&tx.tenant().as_uuid(), &target.as_uuid(), &hostname, &os, &version, &ip]).await?;
     Ok(())

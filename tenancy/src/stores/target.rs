@@ -1,8 +1,7 @@
 //! Targets: what can be looked at.
 
-use std::str::FromStr;
-
 use mcp_core::id::TargetId;
+use mcp_core::tool::AdapterKind;
 use time::OffsetDateTime;
 use tokio_postgres::Row;
 
@@ -15,7 +14,7 @@ pub struct Target {
     /// Its id.
     pub target_id: TargetId,
     /// How it is reached.
-    pub kind: TargetKind,
+    pub kind: AdapterKind,
     /// Its name, unique among the tenant's present targets.
     pub name: String,
     /// What it calls itself, as reported by its agent.
@@ -30,46 +29,6 @@ pub struct Target {
     pub last_seen_at: Option<OffsetDateTime>,
     /// When it was added.
     pub created_at: OffsetDateTime,
-}
-
-/// How a target is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TargetKind {
-    /// A Linux host, through its relay agent.
-    Ssh,
-    /// A Proxmox VE cluster.
-    Proxmox,
-    /// GitHub.
-    Github,
-    /// A Gitea instance.
-    Gitea,
-}
-
-impl TargetKind {
-    /// The word in the database and in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ssh => "ssh",
-            Self::Proxmox => "proxmox",
-            Self::Github => "github",
-            Self::Gitea => "gitea",
-        }
-    }
-}
-
-impl FromStr for TargetKind {
-    type Err = TenancyError;
-
-    fn from_str(word: &str) -> Result<Self, TenancyError> {
-        match word {
-            "ssh" => Ok(Self::Ssh),
-            "proxmox" => Ok(Self::Proxmox),
-            "github" => Ok(Self::Github),
-            "gitea" => Ok(Self::Gitea),
-            _ => Err(TenancyError::Invalid(None)),
-        }
-    }
 }
 
 /// A target by either of its names.
@@ -140,7 +99,7 @@ pub async fn target_get(tx: &TenantTx, target: TargetRef<'_>) -> Result<Target, 
 pub async fn target_create(
     tx: &TenantTx,
     target_id: TargetId,
-    kind: TargetKind,
+    kind: AdapterKind,
     name: &str,
 ) -> Result<Target, TenancyError> {
     let sql = "insert into targets (tenant_id, target_id, kind, name) values ($1, $2, $3, $4) \
@@ -167,7 +126,7 @@ pub async fn target_remove(tx: &TenantTx, target: TargetId) -> Result<(), Tenanc
 fn target_from(row: &Row) -> Result<Target, TenancyError> {
     Ok(Target {
         target_id: TargetId::from_uuid(row.try_get(0)?),
-        kind: row.try_get::<_, &str>(1)?.parse()?,
+        kind: kind_from(row.try_get(1)?)?,
         name: row.try_get(2)?,
         hostname: row.try_get(3)?,
         os: row.try_get(4)?,
@@ -176,4 +135,9 @@ fn target_from(row: &Row) -> Result<Target, TenancyError> {
         last_seen_at: row.try_get(7)?,
         created_at: row.try_get(8)?,
     })
+}
+
+fn kind_from(word: &str) -> Result<AdapterKind, TenancyError> {
+    AdapterKind::parse(word)
+        .ok_or_else(|| TenancyError::Internal("a stored target is of an unknown kind".into()))
 }

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use mcp_core::id::{AgentId, PrincipalId, TargetId, TenantId};
+use mcp_core::relay::HostFacts;
+use mcp_core::tool::AdapterKind;
 use serde_json::{Value, json};
 use tenancy::idempotency::{IdempotencyKey, StoredAnswer, idempotency_get, idempotency_put};
 use tenancy::stores::agent::{
-    HostFacts, agent_get, agent_registered, agent_seen, enrolment_create, enrolment_use, target_revoke,
+    agent_get, agent_registered, agent_seen, enrolment_create, enrolment_use, target_revoke,
 };
 use tenancy::stores::target::{
-    TargetCursor, TargetKind, TargetRef, target_create, target_get, target_list, target_remove,
+    TargetCursor, TargetRef, target_create, target_get, target_list, target_remove,
 };
 use tenancy::stores::tenant::{TenantStatus, tenant_get, tenant_list, tenant_set_status};
 use tenancy::stores::tool_policy::{tool_policy_get, tool_policy_set};
@@ -94,7 +96,7 @@ async fn pages_of_targets_follow_each_other_without_gap_or_repeat() {
     for tenant in [ours, theirs] {
         let tx = tenancy.tx(tenant).await.unwrap();
         for number in 0..7 {
-            target_create(&tx, new_target(), TargetKind::Gitea, &format!("host-{number}")).await.unwrap();
+            target_create(&tx, new_target(), AdapterKind::Gitea, &format!("host-{number}")).await.unwrap();
         }
         tx.commit().await.unwrap();
     }
@@ -119,7 +121,7 @@ async fn another_tenants_target_looks_like_no_target() {
     let tenancy = database.tenancy();
     let foreign = new_target();
     let tx = tenancy.tx(theirs).await.unwrap();
-    target_create(&tx, foreign, TargetKind::Ssh, "db-1").await.unwrap();
+    target_create(&tx, foreign, AdapterKind::Ssh, "db-1").await.unwrap();
     tx.commit().await.unwrap();
 
     let tx = tenancy.tx(ours).await.unwrap();
@@ -139,10 +141,10 @@ async fn a_removed_target_gives_its_name_back() {
     let tenancy = database.tenancy();
     let (first, second) = (new_target(), new_target());
     let tx = tenancy.tx(tenant).await.unwrap();
-    target_create(&tx, first, TargetKind::Github, "forge").await.unwrap();
+    target_create(&tx, first, AdapterKind::Github, "forge").await.unwrap();
     tx.commit().await.unwrap();
     let tx = tenancy.tx(tenant).await.unwrap();
-    let again = target_create(&tx, second, TargetKind::Github, "forge").await;
+    let again = target_create(&tx, second, AdapterKind::Github, "forge").await;
     assert!(
         matches!(again, Err(TenancyError::Conflict { constraint: Some(name) }) if name == "targets_by_name")
     );
@@ -150,7 +152,7 @@ async fn a_removed_target_gives_its_name_back() {
 
     let tx = tenancy.tx(tenant).await.unwrap();
     target_remove(&tx, first).await.unwrap();
-    target_create(&tx, second, TargetKind::Github, "forge").await.unwrap();
+    target_create(&tx, second, AdapterKind::Github, "forge").await.unwrap();
     assert_eq!(target_get(&tx, "forge".into()).await.unwrap().target_id, second);
     let id = second.to_string();
     assert_eq!(target_get(&tx, id.as_str().into()).await.unwrap().name, "forge");
@@ -173,7 +175,7 @@ async fn of_fifty_agents_that_use_one_enrolment_one_succeeds() {
         let tenancy = tenancy.clone();
         async move {
             let tx = tenancy.tx(tenant).await?;
-            let agent = enrolment_use(&tx, enrolment, &[number; 32], HostFacts::default(), None).await?;
+            let agent = enrolment_use(&tx, enrolment, &[number; 32], &HostFacts::default(), None).await?;
             tx.commit().await?;
             Ok::<_, TenancyError>(agent)
         }
@@ -203,7 +205,7 @@ async fn an_expired_or_foreign_enrolment_is_no_enrolment() {
         [(ours, expired.enrolment_id), (theirs, valid.enrolment_id), (ours, Uuid::new_v4())]
     {
         let tx = tenancy.tx(tenant).await.unwrap();
-        let used = enrolment_use(&tx, enrolment, &[9; 32], HostFacts::default(), None).await;
+        let used = enrolment_use(&tx, enrolment, &[9; 32], &HostFacts::default(), None).await;
         assert!(matches!(used, Err(TenancyError::NotFound)), "{used:?}");
     }
 }
@@ -215,10 +217,12 @@ async fn the_newest_registration_wins_and_a_revoked_agent_stays_dead() {
     let tenancy = database.tenancy();
     let tx = tenancy.tx(tenant).await.unwrap();
     let enrolment = enrolment_create(&tx, "web-1", &[1; 32], HOUR, None).await.unwrap();
-    let facts = HostFacts { hostname: Some("web-1.example"), os: Some("Debian 12"), ..HostFacts::default() };
-    let agent = enrolment_use(&tx, enrolment.enrolment_id, &[9; 32], facts, Some("192.0.2.1")).await.unwrap();
-    let (target, first) = agent_registered(&tx, agent.agent_id, facts).await.unwrap();
-    let (_, second) = agent_registered(&tx, agent.agent_id, facts).await.unwrap();
+    let facts =
+        HostFacts { hostname: "web-1.example".into(), os: "Debian 12".into(), ..HostFacts::default() };
+    let agent =
+        enrolment_use(&tx, enrolment.enrolment_id, &[9; 32], &facts, Some("192.0.2.1")).await.unwrap();
+    let (target, first) = agent_registered(&tx, agent.agent_id, &facts).await.unwrap();
+    let (_, second) = agent_registered(&tx, agent.agent_id, &facts).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!((target, first, second), (agent.target_id, 1, 2));
 
@@ -231,7 +235,7 @@ async fn the_newest_registration_wins_and_a_revoked_agent_stays_dead() {
 
     assert_eq!(target_revoke(&tx, target, "ada").await.unwrap(), [agent.agent_id]);
     assert!(!agent_seen(&tx, agent.agent_id, second).await.unwrap());
-    let registered = agent_registered(&tx, agent.agent_id, facts).await;
+    let registered = agent_registered(&tx, agent.agent_id, &facts).await;
     assert!(matches!(registered, Err(TenancyError::NotFound)), "{registered:?}");
     assert!(agent_get(&tx, agent.agent_id).await.unwrap().revoked_at.is_some());
     let unknown = AgentId::from_uuid(Uuid::new_v4());
@@ -295,6 +299,6 @@ async fn a_tenant_that_does_not_exist_is_not_found() {
     let tx = database.tenancy().tx(TenantId::from_uuid(Uuid::new_v4())).await.unwrap();
 
     assert!(matches!(tenant_get(&tx).await, Err(TenancyError::NotFound)));
-    let orphan = target_create(&tx, new_target(), TargetKind::Ssh, "db-1").await;
+    let orphan = target_create(&tx, new_target(), AdapterKind::Ssh, "db-1").await;
     assert!(matches!(orphan, Err(TenancyError::NotFound)), "{orphan:?}");
 }

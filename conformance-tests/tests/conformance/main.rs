@@ -1,0 +1,4 @@
+//! See the README.
+
+mod layers;
+mod whitelist_layers;
