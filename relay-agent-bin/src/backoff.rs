@@ -86,7 +86,7 @@ mod tests {
         LinkEnd::Silent
     }
 
-    // proves: C-M14, C-M15
+    // proves: C-M15
     #[test]
     fn waits_double_up_to_a_minute_and_never_end() {
         let mut backoff = Backoff::new(Reconnect::default());

@@ -114,7 +114,6 @@ mod tests {
 
     use super::*;
 
-    // proves: C-G19
     #[test]
     fn terminal_sequences_go_and_text_stays() {
         for (dirty, clean) in [

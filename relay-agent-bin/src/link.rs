@@ -113,15 +113,8 @@ pub(crate) async fn serve(
 
 async fn open(dialer: &Dialer) -> Result<WebSocketStream<Box<dyn Connection>>, LinkEnd> {
     let stream = dialer.dial().await?;
-    let config = WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER_BYTES)
-        // Each frame is waited for, so there is nothing to gather.
-        .write_buffer_size(0)
-        .max_write_buffer_size(2 * MAX_FRAME_BYTES)
-        .max_frame_size(Some(MAX_FRAME_BYTES))
-        .max_message_size(Some(MAX_FRAME_BYTES));
     let url = dialer.url().websocket(ENDPOINT);
-    let opening = tokio_tungstenite::client_async_with_config(url, stream, Some(config));
+    let opening = tokio_tungstenite::client_async_with_config(url, stream, Some(limits()));
     match timeout(OPEN_TIMEOUT, opening).await {
         Ok(Ok((socket, _))) => Ok(socket),
         Ok(Err(SocketError::Http(answer))) => match answer.status().as_u16() {
@@ -131,6 +124,17 @@ async fn open(dialer: &Dialer) -> Result<WebSocketStream<Box<dyn Connection>>, L
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(LinkEnd::NotRegistered),
     }
+}
+
+/// What a link may use of this host's memory. Messages are never fragmented, so both limits are the same.
+fn limits() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        // Each frame is waited for, so there is nothing to gather.
+        .write_buffer_size(0)
+        .max_write_buffer_size(2 * MAX_FRAME_BYTES)
+        .max_frame_size(Some(MAX_FRAME_BYTES))
+        .max_message_size(Some(MAX_FRAME_BYTES))
 }
 
 /// Serves an open socket until the link ends.

@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    // proves: H-04, C-G06, C-G07, C-G08
+    // proves: C-G06, C-G08
     #[test]
     fn nothing_is_normalised_and_nothing_may_follow() {
         for blank in ["  ", "\t", "\u{a0}", "\u{2003}", "\u{200b}", "\u{feff}", "\u{b}", "\u{c}", "\r", "\n"]

@@ -130,7 +130,7 @@ async fn the_program_is_a_direct_child_and_leads_its_own_group() {
     assert!(processes_with("1000.001").is_empty());
 }
 
-// proves: C-G15, C-J10
+// proves: C-G15
 #[tokio::test]
 async fn nothing_of_the_agents_environment_is_handed_down() {
     let executor = Executor::new(None);

@@ -49,7 +49,7 @@ async fn dialled(executor: Executor, policy: LocalPolicy, host: &str) -> Dialled
     };
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let link = tokio::spawn(async move {
-        let mut socket = WebSocketStream::from_raw_socket(theirs, Role::Client, None).await;
+        let mut socket = WebSocketStream::from_raw_socket(theirs, Role::Client, Some(limits())).await;
         let end = drive(&agent, &mut socket, |_| {}).await;
         let farewell = CloseFrame { code: end.close_code(), reason: "".into() };
         let _ = timeout(CLOSE_TIMEOUT, socket.close(Some(farewell))).await;
@@ -138,14 +138,6 @@ impl ControlPlane {
     async fn frame(&mut self) -> AgentFrame {
         mcp_core::relay::parse_agent_frame(self.next().await.to_text().unwrap()).unwrap()
     }
-
-    async fn close_code(&mut self) -> CloseCode {
-        loop {
-            if let Message::Close(frame) = self.next().await {
-                return frame.expect("a close frame has a code").code;
-            }
-        }
-    }
 }
 
 fn failure(frame: &AgentFrame) -> (CorrelationId, FailureCode) {
@@ -194,7 +186,6 @@ async fn a_link_with_answers_lives_on() {
     assert!(!link.is_finished());
 }
 
-// proves: C-M11
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_that_never_registers_is_left() {
     let Dialled { control_plane, link, .. } = dialled(hanging_executor(), LocalPolicy::all_six(), HOST).await;
@@ -309,12 +300,22 @@ async fn what_is_no_text_of_a_sane_size_ends_the_link() {
     use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
     let broken_text = Frame::message(vec![0xff, 0xfe], OpCode::Data(Data::Text), true);
-    for (message, code) in
-        [(Message::binary(vec![1]), CloseCode::Protocol), (Message::Frame(broken_text), CloseCode::Invalid)]
-    {
-        let Dialled { mut control_plane, .. } = live(hanging_executor()).await;
-        control_plane.socket.send(message).await.unwrap();
-        assert_eq!(control_plane.close_code().await, code);
+    for (message, code) in [
+        (Message::binary(vec![1]), CloseCode::Protocol),
+        (Message::Frame(broken_text), CloseCode::Invalid),
+        (Message::text(" ".repeat(MAX_FRAME_BYTES + 1)), CloseCode::Size),
+    ] {
+        let Dialled { control_plane, .. } = live(hanging_executor()).await;
+        // Both at once: the agent stops reading in the middle of what is too large.
+        let (mut sends, mut hears) = control_plane.socket.split();
+        let sending = tokio::spawn(async move { sends.send(message).await });
+        let farewell = loop {
+            if let Message::Close(farewell) = hears.next().await.unwrap().unwrap() {
+                break farewell.unwrap();
+            }
+        };
+        assert_eq!(farewell.code, code);
+        sending.abort();
     }
 }
 

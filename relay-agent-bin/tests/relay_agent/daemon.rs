@@ -76,7 +76,7 @@ async fn the_six_commands_are_answered_by_this_very_machine() {
     daemon.stop().await;
 }
 
-// proves: C-G14, H-05, H-09
+// proves: C-G14, H-05
 #[tokio::test]
 async fn the_agent_refuses_whatever_the_control_plane_did_not() {
     let control_plane = ControlPlane::with_agent().await;

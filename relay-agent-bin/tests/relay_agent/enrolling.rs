@@ -22,7 +22,6 @@ async fn an_agent_sends_its_public_key_and_its_facts_and_keeps_what_it_gets() {
     assert_eq!(identity.url.to_string(), control_plane.url());
 }
 
-// proves: C-M01
 #[tokio::test]
 async fn a_refusal_leaves_nothing_behind() {
     for (status, answer) in [
