@@ -96,7 +96,7 @@ create table audit_outbox (
     position   bigint generated always as identity,
     event_id   uuid not null,
     -- Calls have an intent and an outcome, written by the writer itself; nothing may pass for one by this way.
-    event_type text not null check (event_type <> 'adapter.capability_invoked'),
+    event_type text not null check (event_type <> 'adapter.capability_invoked' and octet_length(event_type) <= 100),
     -- The outermost value of an event is an object, and no larger than those that are appended directly.
     body       jsonb not null check (jsonb_typeof(body) = 'object' and octet_length(body::text) <= 262144),
     primary key (tenant_id, position)

@@ -44,6 +44,7 @@ impl Actor {
 
     /// Runs until the queue is closed and empty, or the time to empty it is over.
     pub(crate) async fn run(mut self) {
+        let _stopped = Stopped(Arc::clone(&self.health));
         let mut batch = Vec::with_capacity(BATCH_ROWS);
         while self.queue.gives_up_at().is_none_or(|at| Instant::now() < at) {
             let Some(mut session) = self.connected().await else { continue };
@@ -65,7 +66,6 @@ impl Actor {
             }
             self.session = self.process(session, &mut batch).await;
         }
-        self.health.stopped();
     }
 
     async fn connected(&mut self) -> Option<Session> {
@@ -105,7 +105,7 @@ impl Actor {
     /// A row that cannot be written must not keep the others from being written.
     async fn one_by_one(&mut self, session: Option<Session>, batch: &mut Vec<Item>) -> Option<Session> {
         let mut session = session;
-        let mut rest = batch.drain(..).collect::<Vec<_>>().into_iter();
+        let mut rest = std::mem::take(batch).into_iter();
         while let Some(item) = rest.next() {
             let mut single = [item];
             let Some(usable) = session.take() else {
@@ -196,6 +196,15 @@ impl Actor {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         let until = self.queue.gives_up_at().map_or(until, |at| at.min(until));
         sleep_until(until).await;
+    }
+}
+
+/// Tells of the actor's end, even if that is a panic.
+struct Stopped(Arc<ActorHealth>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.stopped();
     }
 }
 

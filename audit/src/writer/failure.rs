@@ -1,6 +1,6 @@
 //! What a failed transaction means for what was in it.
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 /// Why a batch was not written, sorted by what to do about it. The text is for operators; it never quotes a row.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +33,9 @@ impl From<tokio_postgres::Error> for Failure {
         let code = server.code();
         // The detail of a database error may quote the row; the message does not.
         let text = format!("{} ({})", server.message(), code.code());
-        let ends_session = matches!(
-            *code,
-            SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW
-        ) || matches!(server.severity(), "FATAL" | "PANIC");
+        // A server that has become read-only is a standby now: the next connection may find the new primary.
+        let ends_session = *code == SqlState::READ_ONLY_SQL_TRANSACTION
+            || matches!(server.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
         match code.code().get(..2) {
             _ if ends_session => Self::Lost(text),
             // Data exceptions and violated constraints.

@@ -38,6 +38,7 @@ impl ActorHealth {
         if !state.writable {
             state.writable = true;
             drop(state);
+            self.gauge(1.0);
             tracing::info!(audit.actor = self.name, "the audit log is writable");
         }
     }
@@ -46,6 +47,7 @@ impl ActorHealth {
     pub(crate) fn failed(&self, failure: &Failure) {
         metrics::counter!("audit_write_failures_total", "reason" => failure.reason()).increment(1);
         tracing::error!(audit.actor = self.name, error = %failure, "the audit log could not be written");
+        self.gauge(0.0);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.writable = false;
         state.last_error = Some(failure.to_string());
@@ -53,6 +55,10 @@ impl ActorHealth {
 
     pub(crate) fn stopped(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).writable = false;
+    }
+
+    fn gauge(&self, writable: f64) {
+        metrics::gauge!("audit_writable", "actor" => self.name.clone()).set(writable);
     }
 
     pub(crate) fn add_to(&self, health: &mut Health) {

@@ -106,10 +106,11 @@ impl Queue {
             let arrived = self.arrived.notified();
             let due = {
                 let inner = self.lock();
-                if !inner.items.is_empty() || inner.closing.is_some() {
+                if !inner.items.is_empty() || (inner.closing.is_some() && inner.aside.is_empty()) {
                     return;
                 }
-                inner.aside.front().map(|(due, _)| *due)
+                let due = inner.aside.front().map(|(due, _)| *due);
+                due.into_iter().chain(inner.closing).min()
             };
             match due {
                 None => arrived.await,
@@ -122,8 +123,7 @@ impl Queue {
     /// Takes the next batch: events of which none depends on another one's being committed first.
     pub(crate) fn take(&self, batch: &mut Vec<Item>) {
         let mut inner = self.lock();
-        let closing = inner.closing.is_some();
-        if let Some((_, item)) = inner.aside.pop_front_if(|(due, _)| closing || *due <= Instant::now()) {
+        if let Some((_, item)) = inner.aside.pop_front_if(|(due, _)| *due <= Instant::now()) {
             return batch.push(item);
         }
         let (mut bytes, mut events, mut intents) = (0, HashSet::new(), HashSet::new());
