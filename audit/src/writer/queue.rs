@@ -173,3 +173,106 @@ impl Inner {
         self.items.len() + self.aside.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_core::audit::{AuditEvent, Body, EventType};
+    use mcp_core::id::{CorrelationId, EventId, InstanceId, TenantId};
+    use tokio::sync::oneshot;
+    use ulid::Ulid;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::pseudonym::Pseudonyms;
+    use crate::writer::ack::Delivery;
+
+    type Answer = oneshot::Receiver<Result<Delivery, AuditError>>;
+
+    const INSTANCE: InstanceId = InstanceId::from_uuid(Uuid::nil());
+
+    fn item(event: u128, link: Link) -> (Item, Answer) {
+        let event_type = match link {
+            Link::Fact => EventType::KeyCreated,
+            Link::Intent { .. } | Link::Outcome { .. } => EventType::CapabilityInvoked,
+        };
+        let (id, body) = (EventId::from_ulid(Ulid(event)), Body::new());
+        let event = AuditEvent { id, tenant: TenantId::SYSTEM, event_type, body, link };
+        let (waiter, answer) = oneshot::channel();
+        let entry = Entry::new(event, &Pseudonyms::new(&[0; 32])).expect("it can be stored");
+        (Item { entry, waiter: Some(waiter), tried: false }, answer)
+    }
+
+    fn intent(call: u128) -> Link {
+        Link::Intent { correlation: CorrelationId::from_ulid(Ulid(call)), instance: INSTANCE }
+    }
+
+    fn outcome(call: u128) -> Link {
+        Link::Outcome { correlation: CorrelationId::from_ulid(Ulid(call)) }
+    }
+
+    fn take(queue: &Queue) -> Vec<u128> {
+        let mut batch = Vec::new();
+        queue.take(&mut batch);
+        batch.iter().map(|item| item.entry.id.as_ulid().0).collect()
+    }
+
+    // proves: C-K16
+    #[test]
+    fn an_intent_whose_caller_has_left_is_dropped_and_nothing_else_is() {
+        let queue = Queue::new(10);
+        for (event, link) in [(1, intent(1)), (2, outcome(2)), (3, Link::Fact)] {
+            let (item, answer) = item(event, link);
+            queue.push(item).unwrap();
+            drop(answer);
+        }
+        let (mut sent, answer) = item(4, intent(4));
+        sent.tried = true;
+        drop(answer);
+        queue.push(sent).unwrap();
+
+        assert_eq!(take(&queue), [2, 3, 4]);
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn a_batch_ends_before_what_depends_on_it() {
+        let queue = Queue::new(10);
+        let links = [
+            (1, intent(1)),
+            (2, Link::Fact),
+            (3, outcome(1)),
+            (3, outcome(1)),
+            (4, intent(4)),
+            (5, intent(4)),
+        ];
+        let mut answers = Vec::new();
+        for (event, link) in links {
+            let (item, answer) = item(event, link);
+            queue.push(item).unwrap();
+            answers.push(answer);
+        }
+        assert_eq!(take(&queue), [1, 2]);
+        assert_eq!(take(&queue), [3]);
+        assert_eq!(take(&queue), [3, 4]);
+        assert_eq!(take(&queue), [5]);
+    }
+
+    // proves: C-K15
+    #[test]
+    fn a_full_queue_has_room_for_outcomes_and_for_nobody_who_has_left() {
+        let queue = Queue::new(2);
+        let push = |event, link| {
+            let (item, answer) = item(event, link);
+            queue.push(item).map(|()| answer)
+        };
+        let (first, _second) = (push(1, intent(1)).unwrap(), push(2, Link::Fact).unwrap());
+        assert_eq!(push(3, intent(3)).unwrap_err(), AuditError::Unavailable);
+        assert_eq!(push(3, Link::Fact).unwrap_err(), AuditError::Unavailable);
+        let (_fourth, _fifth) = (push(4, outcome(4)).unwrap(), push(5, outcome(5)).unwrap());
+        assert_eq!(push(6, outcome(6)).unwrap_err(), AuditError::Unavailable);
+
+        drop(first);
+        assert!(push(6, outcome(6)).is_ok());
+        assert_eq!(take(&queue), [2, 4, 5, 6]);
+    }
+}

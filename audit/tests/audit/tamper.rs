@@ -7,7 +7,7 @@ use audit::verify::verify_all;
 use mcp_core::audit::{AuditError, AuditSink as _};
 use mcp_core::id::TenantId;
 
-use crate::world::{World, fact, tenant};
+use crate::world::{World, call, fact, intent, tenant};
 
 const ROWS: u32 = 6;
 
@@ -119,7 +119,7 @@ async fn a_tail_cut_together_with_the_head_passes_but_not_against_an_export() {
 async fn a_writer_does_not_go_on_from_a_history_that_lost_its_end() {
     let world = World::new().await;
     let (victim, other) = (tenant(), tenant());
-    let writer = world.hasty_writer();
+    let writer = world.writer();
     for number in 0..3 {
         writer.append(fact(victim, number)).await.unwrap();
     }
@@ -127,7 +127,8 @@ async fn a_writer_does_not_go_on_from_a_history_that_lost_its_end() {
                update audit_heads h set seq = l.seq, hash = l.hash from audit_log l where l.seq = 2";
     world.saboteur().await.batch_execute(cut).await.unwrap();
 
-    assert_eq!(writer.append(fact(victim, 9)).await, Err(AuditError::Unavailable));
+    let refused = writer.append(intent(victim, call(), writer.instance())).await;
+    assert_eq!(refused, Err(AuditError::Unavailable));
     assert!(writer.health().last_error.unwrap().contains("ends before row 3"));
     writer.append(fact(other, 1)).await.unwrap();
     let rows =

@@ -25,12 +25,12 @@ impl World {
         Self { database: TestDatabase::new().await }
     }
 
-    /// A writer of a process of its own, with the usual settings.
+    /// A writer of a process of its own. Its callers are patient: a slow machine is no failure.
     pub(crate) fn writer(&self) -> PostgresAudit {
-        self.writer_with(|_| {})
+        self.writer_with(|config| config.deadline = Duration::from_secs(30))
     }
 
-    /// A writer whose callers give up soon.
+    /// A writer whose callers give up soon, for appends that are expected to fail.
     pub(crate) fn hasty_writer(&self) -> PostgresAudit {
         self.writer_with(|config| config.deadline = Duration::from_millis(300))
     }
