@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use ulid::Ulid;
 
+use crate::cache::InventoryCache;
 use crate::cancel::{Cancel, CancelReason};
 use crate::in_flight::{DEFAULT_IN_FLIGHT_LIMIT, InFlight, Slot};
 use crate::once::OncePerMinute;
@@ -102,6 +103,7 @@ impl BrokerBuilder {
             registry: Registry::new(self.screens).map_err(BuildError)?,
             in_flight: InFlight::new(self.in_flight),
             denials: OncePerMinute::default(),
+            cache: Arc::default(),
             tasks: TaskTracker::new(),
             stop: Cancel::default(),
         })
@@ -115,6 +117,7 @@ pub struct Broker {
     registry: Registry,
     in_flight: InFlight,
     denials: OncePerMinute<(TenantId, PrincipalId)>,
+    cache: Arc<InventoryCache>,
     tasks: TaskTracker,
     stop: Cancel,
 }
@@ -207,6 +210,7 @@ impl Broker {
             cancel: cancel.clone(),
             audit: Arc::clone(&self.ports.audit),
             secrets: Arc::clone(&self.ports.secrets),
+            cache: Arc::clone(&self.cache),
             streams: (mode == StreamMode::Buffered).then(|| Arc::clone(&self.ports.streams)),
         };
         Ok(self.spawn(run, intent, allowance, cancel).await)

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod broker;
+mod cache;
 mod cancel;
 mod in_flight;
 pub mod memory;

@@ -14,6 +14,14 @@ use ulid::Ulid;
 
 use crate::cancel::CancelReason;
 
+/// How a call ended, as its outcome row tells it.
+pub(crate) struct Ended<'a> {
+    pub(crate) result: Result<&'a ToolOutput, &'a CallError>,
+    pub(crate) cancelled: Option<CancelReason>,
+    pub(crate) cached: bool,
+    pub(crate) took: Duration,
+}
+
 /// What every row about one call repeats.
 #[derive(Debug, Clone)]
 pub(crate) struct CallRecord {
@@ -43,10 +51,9 @@ impl CallRecord {
         principal: &Principal,
         tool: ToolName,
         target: &Target,
-        result: Result<&ToolOutput, &CallError>,
-        cancelled: Option<CancelReason>,
-        took: Duration,
+        ended: &Ended<'_>,
     ) -> AuditEvent {
+        let Ended { result, cancelled, cached, took } = *ended;
         let mut body = self
             .call_body(principal)
             .public("phase", "finished")
@@ -55,7 +62,7 @@ impl CallRecord {
             .public("instance", self.instance)
             .public("result", outcome_word(result, cancelled))
             .public("durationMs", u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
-            .public("cached", false);
+            .public("cached", cached);
         match result {
             Ok(output) => {
                 let bytes = serde_json::to_string(&output.structured).map_or(0, |text| text.len());

@@ -22,9 +22,10 @@ use mcp_core::tool::{ToolName, ToolOutput, budget};
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use crate::cache::{Answer, InventoryCache, Key};
 use crate::cancel::{Cancel, CancelReason};
 use crate::in_flight::Slot;
-use crate::record::{CallRecord, receipt_text};
+use crate::record::{CallRecord, Ended, receipt_text};
 
 /// The one deadline of an upstream call, reading its credential and all retries included.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(10);
@@ -98,19 +99,23 @@ pub(crate) struct Run {
     pub(crate) audit: Arc<dyn AuditSink>,
     pub(crate) secrets: Arc<dyn SecretProvider>,
     pub(crate) streams: Option<Arc<dyn CallStreams>>,
+    pub(crate) cache: Arc<InventoryCache>,
 }
 
 impl Run {
     /// Runs the call to its end.
     pub(crate) async fn execute(self) -> FinishedCall {
-        let Self { record, principal, route, call, slot, cancel, audit, secrets, streams } = self;
+        let Self { record, principal, route, call, slot, cancel, audit, secrets, streams, cache } = self;
         let (correlation, tool, target) = (record.correlation, call.tool(), route.target.clone());
         let started = Instant::now();
-        let (result, cancelled) = reach_upstream(&route, call, secrets.as_ref(), &cancel).await;
+        let (result, cancelled) = reach_upstream(&route, call, secrets.as_ref(), &cache, &cancel).await;
         let took = started.elapsed();
         drop(slot);
 
-        let outcome = record.outcome(&principal, tool, &target, result.as_ref(), cancelled, took);
+        let cached = result.as_ref().is_ok_and(|answer| answer.cached);
+        let result = result.map(|answer| answer.output);
+        let ended = Ended { result: result.as_ref(), cancelled, cached, took };
+        let outcome = record.outcome(&principal, tool, &target, &ended);
         let committed = audit.append(outcome).await;
         if result == Err(CallError::Adapter(AdapterError::RejectedByAgent)) {
             let rejected = record.rejected_by_agent(&principal, tool, &target);
@@ -138,10 +143,12 @@ async fn reach_upstream(
     route: &Route,
     call: PermittedCall,
     secrets: &dyn SecretProvider,
+    cache: &InventoryCache,
     cancel: &Cancel,
-) -> (Result<ToolOutput, CallError>, Option<CancelReason>) {
+) -> (Result<Answer, CallError>, Option<CancelReason>) {
     let tenant = route.target.tenant;
-    let work = async {
+    let key = Key::of(route, call.tool(), call.args());
+    let fetch = async {
         let credential = match &route.credential {
             Some(reference) => {
                 Some(secrets.get(tenant, reference).await.map_err(|_| CallError::SecretUnavailable)?)
@@ -149,6 +156,12 @@ async fn reach_upstream(
             None => None,
         };
         route.adapter.execute(call, credential).await.map_err(CallError::from)
+    };
+    let work = async {
+        match key {
+            Some(key) => cache.get(key, fetch).await,
+            None => fetch.await.map(|output| Answer { output, cached: false }),
+        }
     };
     // A panic in an adapter is that call's failure, not the broker's end.
     let work = AssertUnwindSafe(tokio::time::timeout(CALL_DEADLINE, work)).catch_unwind();

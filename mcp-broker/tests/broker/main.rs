@@ -1,5 +1,6 @@
 //! The pipeline with every port in memory.
 
+mod cache;
 mod pipeline;
 mod refusals;
 mod world;

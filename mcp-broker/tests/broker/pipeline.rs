@@ -123,13 +123,16 @@ async fn shutdown_waits_for_calls_and_interrupts_the_rest() {
     assert_eq!(world.call("github.list_repos", json!({})).await, "shutting_down");
 }
 
-// proves: E-03, E-07, C-N01, M-15
+// proves: E-03, M-15
 #[tokio::test(start_paused = true)]
-async fn a_streamed_call_ends_with_done_or_error_and_an_unopened_one_is_cancelled() {
+async fn a_streamed_call_ends_with_done_or_error_also_when_nobody_opens_it() {
     let world = World::new();
     let owner = StreamOwner { tenant: TENANT, principal: world.principal().id };
-    let start =
-        || world.broker.start(world.request("github.list_repos", None, json!({})), StreamMode::Buffered);
+    let args = json!({"owner": "o", "repo": "r", "run_id": 1});
+    let start = || {
+        let request = world.request("github.get_workflow_run", None, args.clone());
+        world.broker.start(request, StreamMode::Buffered)
+    };
 
     let running = start().await.expect("started");
     let call = running.correlation;
@@ -145,6 +148,21 @@ async fn a_streamed_call_ends_with_done_or_error_and_an_unopened_one_is_cancelle
     let stream = world.broker.streams().attach(call, owner, None).await.expect("attached");
     let kinds: Vec<_> = stream.map(kind).collect().await;
     assert_eq!(kinds, [CallEventKind::Error]);
+
+    // A hanging adapter would be left after 10 s; a stream that nobody opens has 30 s. So the deadline comes first, and
+    // the call that nobody looks at still gets its outcome.
+    world.behave(Behaviour::Hang);
+    start().await.expect("started").detach();
+    eventually_in(Duration::from_secs(40), || world.audited().len() == 6).await;
+    assert_eq!(world.audited()[5], invoked("finished", "timeout"));
+}
+
+async fn eventually_in(patience: Duration, done: impl Fn() -> bool) {
+    let deadline = tokio::time::Instant::now() + patience;
+    while !done() {
+        assert!(tokio::time::Instant::now() < deadline, "it never happened");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 fn kind(delivery: Delivery) -> CallEventKind {
