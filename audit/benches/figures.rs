@@ -269,7 +269,9 @@ async fn fill(config: &Config, tenant: TenantId, rows: u64) {
 
 fn writer(config: &Config) -> Arc<PostgresAudit> {
     let instance = InstanceId::from_uuid(Uuid::new_v4());
-    Arc::new(PostgresAudit::start(AuditConfig::new([0; 32], instance), config.clone()))
+    let mut c = AuditConfig::new([0; 32], instance);
+    c.shards = std::env::args().nth(4).and_then(|a| a.parse().ok()).unwrap_or(2);
+    Arc::new(PostgresAudit::start(c, config.clone()))
 }
 
 /// About as large as what the pipeline writes of a call.

@@ -77,6 +77,24 @@ pub enum AppError {
     Metrics(#[from] MetricsError),
 }
 
+/// Both addresses, bound. Done before anything else is touched: a taken port then leaves nothing behind.
+pub struct Listeners {
+    public: TcpListener,
+    internal: TcpListener,
+}
+
+impl Listeners {
+    /// Binds both.
+    ///
+    /// # Errors
+    /// [`AppError::Listen`].
+    pub async fn bind(config: &Config) -> Result<Self, AppError> {
+        let public = bind(config.listen, "--listen").await?;
+        let internal = bind(config.internal_listen, "--internal-listen").await?;
+        Ok(Self { public, internal })
+    }
+}
+
 /// A server that is ready to run. Its listeners are bound, what an earlier run left open is closed.
 pub struct App {
     /// The address of the public listener.
@@ -151,8 +169,8 @@ impl App {
         });
         let metrics = metrics_recorder()?;
         let limits = ServerLimits::default();
-        let public = Server::new(listener, public_router(api), limits);
-        let internal = Server::new(internal_listener, internal_router(move || metrics.render()), limits);
+        let public = Server::new(listeners.public, public_router(api), limits);
+        let internal = Server::new(listeners.internal, internal_router(move || metrics.render()), limits);
         Ok(Self { bound, public_url, tenancy, hub, broker, audit, lease, draining, public, internal })
     }
 

@@ -34,6 +34,9 @@ pub(crate) const fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::AmbiguousTarget | ErrorCode::Conflict | ErrorCode::LastAdmin => StatusCode::CONFLICT,
         ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ErrorCode::ConfigRefused | ErrorCode::PveRoleMissing | ErrorCode::PveOverprivileged => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         ErrorCode::HostRefused => StatusCode::MISDIRECTED_REQUEST,
         ErrorCode::RateLimited
         | ErrorCode::UpstreamRateLimited

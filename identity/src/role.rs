@@ -46,7 +46,8 @@ impl Role {
             | Action::ToolsList
             | Action::CallsRead
             | Action::ToolPolicyRead
-            | Action::TargetsRead => true,
+            | Action::TargetsRead
+            | Action::AdaptersRead => true,
             Action::ToolsInvoke => match self {
                 Self::Admin | Self::Operator => true,
                 Self::Viewer => false,
@@ -54,6 +55,8 @@ impl Role {
             Action::ToolPolicyWrite
             | Action::TargetsEnroll
             | Action::TargetsRevoke
+            | Action::AdaptersWrite
+            | Action::AdaptersTest
             | Action::KeysRead
             | Action::KeysCreate
             | Action::KeysRevoke

@@ -43,6 +43,18 @@ event_types! {
     CapabilityInvoked = "adapter.capability_invoked",
     /// A call that the registry, the tenant's policy or the whitelist refused.
     WriteRejected = "adapter.write_rejected",
+    /// An adapter was configured.
+    AdapterConfigured = "adapter.configured",
+    /// An adapter's configuration changed.
+    AdapterUpdated = "adapter.updated",
+    /// An adapter was removed.
+    AdapterRemoved = "adapter.removed",
+    /// A check of an adapter is about to dial out.
+    AdapterTestStarted = "adapter.test_connection.started",
+    /// A check of an adapter passed.
+    AdapterTestSucceeded = "adapter.test_connection.succeeded",
+    /// A check of an adapter failed.
+    AdapterTestFailed = "adapter.test_connection.failed",
     /// A role lacked an action; at most one a minute per principal.
     RbacDenied = "rbac.denied",
     /// An API key was made.

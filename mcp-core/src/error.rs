@@ -74,6 +74,12 @@ codes! {
     EgressDenied = "egress_denied",
     /// The upstream or agent is too slow.
     UpstreamTimeout = "upstream_timeout",
+    /// A configuration is refused; the steps say why.
+    ConfigRefused = "config_refused",
+    /// The Proxmox token lacks a role that the tools need.
+    PveRoleMissing = "pve_role_missing",
+    /// The Proxmox token may do more than read.
+    PveOverprivileged = "pve_overprivileged",
     /// The audit log cannot be written.
     AuditUnavailable = "audit_unavailable",
     /// The database cannot be reached.

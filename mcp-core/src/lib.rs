@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 pub mod adapter;
+pub mod adapter_config;
 pub mod agent;
 pub mod audit;
+pub mod check;
 pub mod error;
 pub mod id;
 pub mod json;

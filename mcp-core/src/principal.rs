@@ -52,6 +52,12 @@ actions! {
     TargetsEnroll = "targets.enroll",
     /// Revoke a target's agent.
     TargetsRevoke = "targets.revoke",
+    /// See how adapters are configured (never their credentials).
+    AdaptersRead = "adapters.read",
+    /// Configure, change and remove adapters.
+    AdaptersWrite = "adapters.write",
+    /// Check an adapter against its upstream.
+    AdaptersTest = "adapters.test",
     /// List API keys (never their secrets).
     KeysRead = "keys.read",
     /// Make API keys.

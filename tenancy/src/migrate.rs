@@ -15,6 +15,7 @@ const MIGRATIONS: &[Migration] = &[
     migration(1, "tenants_and_keys", include_str!("../../sql/migrations/0001_tenants_and_keys.sql")),
     migration(2, "targets_and_agents", include_str!("../../sql/migrations/0002_targets_and_agents.sql")),
     migration(3, "audit", include_str!("../../sql/migrations/0003_audit.sql")),
+    migration(4, "adapters", include_str!("../../sql/migrations/0004_adapters.sql")),
 ];
 
 /// "coreci" in ASCII: whoever changes the schema or the roles holds this advisory lock for its session.

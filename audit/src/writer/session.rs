@@ -12,7 +12,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Acknowledged means durable, whatever the server's default is; a stronger setting is left alone. The planner has no
 /// statistics of tables that turn over within seconds; what is looked up here always goes by a key.
 const SETTINGS: &str = "
-    select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
+    do $$ begin
+        if current_setting('synchronous_commit') = 'off' then set synchronous_commit = on; end if;
+    end $$;
     set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off";
 
 const ENSURE_HEADS: &str = "

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, Context, say};
-use crate::app::App;
+use crate::app::{App, Listeners};
 use crate::config::Settings;
 use crate::database::{Database, DatabaseSource};
 
@@ -27,9 +27,10 @@ pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<(), Comman
     let config = args.settings.or_file(args.config.as_deref()).map_err(anyhow::Error::from)?;
     let config = config.check().map_err(anyhow::Error::from)?;
     let shutdown = on_signal().context("signals cannot be waited for")?;
+    let listeners = Listeners::bind(&config).await.map_err(anyhow::Error::from)?;
     let opened = Database::open(&args.database, &context.data, &context.environment).await;
     let database = opened.context("the database cannot be opened")?;
-    let app = match App::build(&config, &database.connections, &context.data).await {
+    let app = match App::build(&config, listeners, &database.connections, &context.data).await {
         Ok(app) => app,
         Err(error) => {
             database.close().await;

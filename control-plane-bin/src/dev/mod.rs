@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::demo::Demo;
 use self::host::HostAgent;
 use self::report::Report;
-use crate::app::App;
+use crate::app::{App, Listeners};
 use crate::cli::{CommandError, Context, on_signal, say};
 use crate::client::{Client, DEV_JSON, DevJson};
 use crate::config::Settings;
@@ -55,10 +55,11 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> Result<(), CommandE
         Settings { listen: args.listen, internal_listen: args.internal_listen, ..Settings::default() };
     let config = settings.check().map_err(anyhow::Error::from)?;
     let shutdown = on_signal().context("signals cannot be waited for")?;
+    let listeners = Listeners::bind(&config).await.map_err(anyhow::Error::from)?;
     let opened = Database::open(&args.database, &context.data, &context.environment).await;
     let database = opened.context("the database cannot be opened")?;
     let outcome = async {
-        let app = App::build(&config, &database.connections, &context.data).await?;
+        let app = App::build(&config, listeners, &database.connections, &context.data).await?;
         serve(app, &args, context, started, shutdown).await
     };
     let outcome = outcome.await;

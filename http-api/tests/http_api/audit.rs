@@ -18,7 +18,7 @@ async fn an_admin_reads_verifies_and_exports_what_happened() {
     let receipt = called.header("x-audit-receipt").to_owned();
     let (seq, hash) = receipt.split_once(';').expect("a receipt");
 
-    let newest = admin.get("/api/audit?limit=2").await.json();
+    let newest = admin.get("/api/audit?limit=2&type=adapter.capability_invoked").await.json();
     let events = newest["events"].as_array().expect("events");
     assert_eq!(events[0]["seq"].to_string(), seq);
     assert_eq!(events[0]["hash"], hash);

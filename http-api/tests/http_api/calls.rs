@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::world::{Answer, Behaviour, Client, TOOL, World, eventually};
 
 async fn start(client: &Client) -> String {
-    let accepted = client.post("/api/mcp/invoke", json!({"tool": TOOL, "args": {}})).await;
+    let accepted =
+        client.post("/api/mcp/invoke", json!({"tool": TOOL, "args": {"owner": "o", "repo": "r"}})).await;
     assert_eq!(accepted.told(), "202");
     assert!(accepted.header("x-audit-receipt").contains(';'));
     let body = accepted.json();

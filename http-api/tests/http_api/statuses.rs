@@ -32,7 +32,7 @@ async fn refusals_before_the_call_have_their_own_status() {
     assert_eq!(refused["field"], "surprise");
     assert_eq!(world.reached(), 0);
 
-    world.directory.set_policy(world.tenant, ToolPolicy::disabling([ToolName::GithubListRepos]));
+    world.directory.set_policy(world.tenant, ToolPolicy::disabling([ToolName::GithubGetRecentCiRuns]));
     assert_eq!(operator.invoke(TOOL, json!({})).await.told(), "403 tool_disabled");
     let tools = operator.get("/api/mcp/tools").await.json();
     let names: Vec<_> = tools["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();

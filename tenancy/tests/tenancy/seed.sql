@@ -7,6 +7,8 @@ insert into api_keys (tenant_id, key_id, user_id, name, key_hash, role)
 insert into idempotency_keys (tenant_id, principal_id, route, key, request_hash, status, response)
     values ('$T', '$T', 'r', 'k', sha256('r'), 200, '{}');
 insert into targets (tenant_id, target_id, kind, name) values ('$T', '$T', 'ssh', 'db-1');
+insert into mcp_adapters (tenant_id, target_id, adapter_type, config, secret_ref, validated)
+    values ('$T', '$T', 'gitea', '{}', 'local:x', 'ok');
 insert into agents (tenant_id, agent_id, target_id, public_key) values ('$T', '$T', '$T', sha256('$T'));
 insert into enrolments (tenant_id, enrolment_id, token_hash, name, expires_at)
     values ('$T', '$T', sha256('$T'), 'web-1', now() + interval '1 hour');
