@@ -8,7 +8,7 @@ use mcp_core::agent::AgentStore;
 use mcp_core::audit::{AuditEvent, AuditSink, Body, EventType, Link};
 use mcp_core::id::{AgentId, CorrelationId, EventId, TargetId, TenantId};
 use mcp_core::relay::{CommandOutcome, SEND_QUEUE_FRAMES, close};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use ulid::Ulid;
 
@@ -56,7 +56,7 @@ impl CloseSignal {
         self.wake.notify_one();
     }
 
-    pub(crate) fn take(&self) -> Option<(u16, &'static str)> {
+    pub(crate) fn get(&self) -> Option<(u16, &'static str)> {
         *self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,6 +69,8 @@ pub struct Hub {
     pub(crate) server_host: String,
     links: Mutex<HashMap<(TenantId, TargetId), Live>>,
     auth_failures: Mutex<HashMap<Option<AgentId>, Instant>>,
+    /// How many sockets are being served, registered or not.
+    served: watch::Sender<usize>,
 }
 
 impl Hub {
@@ -81,6 +83,7 @@ impl Hub {
             server_host,
             links: Mutex::default(),
             auth_failures: Mutex::default(),
+            served: watch::Sender::new(0),
         })
     }
 
@@ -150,6 +153,18 @@ impl Hub {
         }
     }
 
+    /// Resolves once no socket is being served any more and each has written its last word.
+    pub async fn emptied(&self) {
+        // The sender lives as long as the hub, so waiting cannot fail.
+        let _ = self.served.subscribe().wait_for(|served| *served == 0).await;
+    }
+
+    /// Counts a socket for as long as the value lives.
+    pub(crate) fn serving(self: &Arc<Self>) -> Served {
+        self.served.send_modify(|served| *served += 1);
+        Served(Arc::clone(self))
+    }
+
     /// Makes a link the target's newest. An older one is closed; a link that is itself older is told so by `false`.
     pub(crate) fn enter(&self, place: Place, orders: mpsc::Sender<Order>, close: Arc<CloseSignal>) -> bool {
         let live = Live { epoch: place.epoch, agent: place.agent, orders, close };
@@ -197,6 +212,15 @@ impl Hub {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(TenantId, TargetId), Live>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One socket that is being served.
+pub(crate) struct Served(Arc<Hub>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.served.send_modify(|served| *served -= 1);
     }
 }
 

@@ -34,6 +34,8 @@ use crate::ports::{PgAgents, PgDirectory, SystemReadiness};
 
 /// Time that running calls have to end when the server goes down.
 const DRAIN: Duration = Duration::from_secs(15);
+/// Time for agents to be told.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Time for the audit writer to write what it owes.
 const FLUSH: Duration = Duration::from_secs(5);
 /// After what time agents are told to come back.
@@ -114,15 +116,17 @@ pub struct App {
 }
 
 impl App {
-    /// Checks the database, takes the lease, closes what an earlier run left open, and binds the listeners.
+    /// Checks the database, takes the lease, and closes what an earlier run left open.
     ///
     /// # Errors
     /// [`AppError`]. Nothing half-made is left behind.
-    pub async fn build(config: &Config, connections: &Connections, data: &DataDir) -> Result<Self, AppError> {
-        // The cheapest refusals first, and nothing is touched before both addresses are ours.
-        let listener = bind(config.listen, "--listen").await?;
-        let internal_listener = bind(config.internal_listen, "--internal-listen").await?;
-        let bound = listener.local_addr().unwrap_or(config.listen);
+    pub async fn build(
+        config: &Config,
+        listeners: Listeners,
+        connections: &Connections,
+        data: &DataDir,
+    ) -> Result<Self, AppError> {
+        let bound = listeners.public.local_addr().unwrap_or(config.listen);
         let public_url = config.public_url_at(bound)?;
         preflight::check(connections).await?;
         let lease = Arc::new(InstanceLease::acquire(&connections.audit).await?);
@@ -188,6 +192,10 @@ impl App {
         stop_listeners.cancel();
         broker.shutdown(DRAIN).await;
         hub.say_goodbye(AGENTS_RETURN_AFTER);
+        // The last word on each link belongs into the audit log, which is closed next.
+        if tokio::time::timeout(FAREWELL, hub.emptied()).await.is_err() {
+            tracing::warn!("some agents did not take their leave in time");
+        }
         for task in [serving, metrics] {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a listener's task panicked");

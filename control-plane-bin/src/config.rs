@@ -1,7 +1,7 @@
 //! Settings: flags, then the environment, then a TOML file, then defaults. Parsed in full before anything starts.
 //!
-//! Secrets of tenants never come this way. A setting's one place is its field here; `docs/CONFIG.md` is printed from these
-//! declarations by a test.
+//! Secrets of tenants never come this way. A setting's one place is its field here; `docs/CONFIG.md` lists them
+//! all.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};

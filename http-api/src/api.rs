@@ -10,6 +10,7 @@ use mcp_broker::{Broker, OncePerMinute};
 use mcp_core::audit::AuditSink;
 use tenancy::Tenancy;
 
+use crate::adapters::Adapters;
 use crate::cursor::CursorKey;
 use crate::network::AllowedHosts;
 
@@ -21,6 +22,8 @@ pub struct Api {
     pub tenancy: Tenancy,
     /// Keys to principals.
     pub authenticator: Authenticator,
+    /// Configures adapters.
+    pub adapters: Adapters,
     /// Live agents.
     pub hub: Arc<Hub>,
     /// The audit log, for appending.

@@ -14,6 +14,8 @@ use crate::request_id::CurrentRequestId;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ApiError {
     code: ErrorCode,
+    /// The code's own status, unless the same code means something else here.
+    status: StatusCode,
     message: String,
     details: Map<String, Value>,
 }
@@ -68,7 +70,18 @@ pub(crate) const fn status(code: ErrorCode) -> StatusCode {
 impl ApiError {
     /// A refusal with its sentence.
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: Map::new() }
+        Self { code, status: status(code), message: message.into(), details: Map::new() }
+    }
+
+    /// A configuration that is refused: 422, whatever the step's own code means during a call.
+    pub(crate) fn unprocessable(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { status: StatusCode::UNPROCESSABLE_ENTITY, ..Self::new(code, message) }
+    }
+
+    /// Adds a field that belongs to this refusal.
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
+        self.details.insert(name.to_owned(), value);
+        self
     }
 
     pub(crate) fn unauthenticated() -> Self {
@@ -83,9 +96,7 @@ impl ApiError {
     }
 
     pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
-        let mut error = Self::new(ErrorCode::InvalidRequest, message);
-        error.details.insert("field".to_owned(), json!(field));
-        error
+        Self::new(ErrorCode::InvalidRequest, message).with("field", json!(field))
     }
 
     /// A defect of ours: the caller gets a constant text, the log the cause.
@@ -115,7 +126,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 impl From<CallError> for ApiError {
     fn from(error: CallError) -> Self {
-        Self { code: error.code(), message: error.message(), details: error.details() }
+        Self { details: error.details(), ..Self::new(error.code(), error.message()) }
     }
 }
 
@@ -151,7 +162,7 @@ impl From<TenancyError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = status(self.code).into_response();
+        let mut response = self.status.into_response();
         let headers = response.headers_mut();
         if self.code == ErrorCode::Unauthenticated {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"coreci\""));
@@ -167,7 +178,7 @@ impl IntoResponse for ApiError {
 impl ApiError {
     /// Seconds after which it is worth asking again, for the codes that say so.
     fn retry_after(&self) -> Option<u64> {
-        match status(self.code) {
+        match self.status {
             StatusCode::TOO_MANY_REQUESTS => {
                 Some(self.details.get("retryAfterSec").and_then(Value::as_u64).unwrap_or(1).max(1))
             }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod adapters;
 mod api;
 mod cursor;
 mod error;
@@ -13,6 +14,7 @@ mod routes;
 mod server;
 mod sse;
 
+pub use self::adapters::Adapters;
 pub use self::api::{Api, ApiSettings, Readiness, ReadyCheck};
 pub use self::cursor::CursorKey;
 pub use self::network::AllowedHosts;

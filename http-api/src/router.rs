@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::gate::{Gate, pass};
 use crate::network::check_host;
 use crate::request_id::identify;
-use crate::routes::{audit, calls, health, keys, me, relay, targets, tools};
+use crate::routes::{adapters, audit, calls, health, keys, me, relay, targets, tools};
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +91,12 @@ routes! {
     "GET" "/api/mcp/tools" Needs(Action::ToolsList) => tools::list;
     "POST" "/api/mcp/invoke" Needs(Action::ToolsInvoke) => calls::invoke;
     "GET" "/api/mcp/stream/{call}" Needs(Action::CallsRead) => calls::stream;
+    "GET" "/api/mcp/adapter" Needs(Action::AdaptersRead) => adapters::list;
+    "POST" "/api/mcp/adapter" Needs(Action::AdaptersWrite) => adapters::create;
+    "GET" "/api/mcp/adapter/{adapter}" Needs(Action::AdaptersRead) => adapters::show;
+    "PATCH" "/api/mcp/adapter/{adapter}" Needs(Action::AdaptersWrite) => adapters::change;
+    "DELETE" "/api/mcp/adapter/{adapter}" Needs(Action::AdaptersWrite) => adapters::remove;
+    "POST" "/api/mcp/adapter/{adapter}/test" Needs(Action::AdaptersTest) => adapters::test;
     "GET" "/api/tools/policy" Needs(Action::ToolPolicyRead) => tools::policy;
     "PUT" "/api/tools/policy" Needs(Action::ToolPolicyWrite) => tools::set_policy;
     "GET" "/api/targets" Needs(Action::TargetsRead) => targets::list;

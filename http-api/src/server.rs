@@ -61,9 +61,13 @@ impl Server {
             };
             let Some((stream, peer, place)) = accepted else { continue };
             let router = router.clone();
+            // A socket that outlives its connection (an agent's) keeps the place.
+            let place: ConnectionPlace = Arc::new(place);
+            let held = Arc::clone(&place);
             let service = tower::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
                 let mut request: Request = request.map(axum::body::Body::new);
                 request.extensions_mut().insert(PeerAddr(peer));
+                request.extensions_mut().insert(Arc::clone(&held));
                 router.clone().oneshot(request)
             });
             let connection = http1::Builder::new()
@@ -96,6 +100,9 @@ impl Server {
         }
     }
 }
+
+/// A place among the connections, kept by whatever still uses the socket.
+pub(crate) type ConnectionPlace = Arc<tokio::sync::OwnedSemaphorePermit>;
 
 type Accepted = (tokio::net::TcpStream, std::net::SocketAddr, tokio::sync::OwnedSemaphorePermit);
 

@@ -31,12 +31,11 @@ pub struct AdapterConfig {
 }
 
 /// Whose certificate is believed. There is no setting that believes any certificate.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TlsSetting {
-    /// Those that the system's roots vouch for.
-    #[default]
-    System,
+    /// Those that the system's roots vouch for. It has braces so that a stray field beside it is refused, too.
+    System {},
     /// Those that this certificate authority vouches for.
     CaPem {
         /// One or more certificates in PEM.
@@ -47,6 +46,12 @@ pub enum TlsSetting {
         /// SHA-256 of the certificate, hexadecimal, colons allowed.
         sha256: String,
     },
+}
+
+impl Default for TlsSetting {
+    fn default() -> Self {
+        Self::System {}
+    }
 }
 
 /// Why a configuration makes no adapter: a step of its check that failed before anything was dialled.
@@ -89,7 +94,7 @@ mod tests {
     #[test]
     fn no_setting_believes_any_certificate() {
         let read = |tls: Value| serde_json::from_value::<TlsSetting>(tls);
-        assert_eq!(read(json!({"mode": "system"})).expect("read"), TlsSetting::System);
+        assert_eq!(read(json!({"mode": "system"})).expect("read"), TlsSetting::System {});
         assert!(read(json!({"mode": "sha256_pin", "sha256": "ab"})).is_ok());
         for tls in [
             json!({"mode": "none"}),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::CallError;
-use crate::tool::{ToolDefinition, ToolOutput};
+use crate::tool::{ToolDefinition, ToolOutput, budget};
 
 /// The revision that conformance evidence names (SPEC §7).
 pub const MCP_PROTOCOL_VERSION: &str = "2025-06-18";
@@ -84,6 +84,23 @@ impl CallToolResult {
         Self::of(output.structured, false)
     }
 
+    /// The result of a call that succeeded, its lists and texts cut until the whole result fits into `max_bytes` of JSON.
+    /// The data stands in it twice, as text and as an object.
+    #[must_use]
+    pub fn fitting(mut output: ToolOutput, max_bytes: usize) -> Self {
+        let mut room = max_bytes / 2;
+        loop {
+            budget::fit(&mut output.structured, room);
+            let result = Self::success(output.clone());
+            let size = serde_json::to_string(&result).map_or(0, |text| text.len());
+            if size <= max_bytes || room < 1024 {
+                return result;
+            }
+            // Quotes and line breaks are escaped once more in the text; how many there are shows only afterwards.
+            room = room / 4 * 3;
+        }
+    }
+
     /// The result of a call that failed after it was let through.
     #[must_use]
     pub fn failure(error: &CallError) -> Self {
@@ -107,6 +124,18 @@ mod tests {
     #[test]
     fn the_revision_is_pinned() {
         assert_eq!(MCP_PROTOCOL_VERSION, "2025-06-18");
+    }
+
+    // proves: AD-08
+    #[test]
+    fn a_result_fits_as_a_whole_however_much_is_escaped() {
+        let stdout = "\"\n".repeat(100_000);
+        let structured = json!({"stdout": stdout, "exitCode": 0, "truncated": false});
+        let output = ToolOutput::new(structured.as_object().expect("an object").clone());
+        let result = CallToolResult::fitting(output, budget::REST_BYTES);
+        let size = serde_json::to_string(&result).expect("json").len();
+        assert!(size <= budget::REST_BYTES && size > budget::REST_BYTES / 3, "{size}");
+        assert_eq!(result.structured_content["truncated"], true);
     }
 
     // proves: M-05, M-06

@@ -77,6 +77,9 @@ async fn create(
         })
     };
     let expires_at = expires.map(parse).transpose()?;
+    if expires_at.is_some_and(|at| at <= OffsetDateTime::now_utc()) {
+        return Err(CommandError::Usage("--expires must lie in the future".to_owned()));
+    }
     let session = CommandSession::open(&scope.database, context).await?;
     let tenant = find(session.tenancy(), scope.tenant.as_deref()).await?;
     let key = ApiKey::generate()

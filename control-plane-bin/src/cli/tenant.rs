@@ -39,6 +39,13 @@ pub(crate) enum TenantCommand {
         #[command(flatten)]
         database: DatabaseSource,
     },
+    /// Make a suspended tenant active again.
+    Resume {
+        #[command(flatten)]
+        tenant: TenantArg,
+        #[command(flatten)]
+        database: DatabaseSource,
+    },
     /// Delete a tenant for good. Its audit chain stays.
     Delete {
         #[command(flatten)]
@@ -73,6 +80,9 @@ pub(crate) async fn run(command: TenantCommand, context: &Context) -> Result<(),
         }
         TenantCommand::Suspend { tenant, database } => {
             set_status(&tenant.tenant, TenantStatus::Suspended, &database, context).await?;
+        }
+        TenantCommand::Resume { tenant, database } => {
+            set_status(&tenant.tenant, TenantStatus::Active, &database, context).await?;
         }
         TenantCommand::Delete { tenant, database } => {
             set_status(&tenant.tenant, TenantStatus::Deleted, &database, context).await?;

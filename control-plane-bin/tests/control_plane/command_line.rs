@@ -47,6 +47,8 @@ async fn tenants_and_keys_are_managed_with_and_without_a_server() {
 
     assert_eq!(run_json(data, &["tenant", "suspend", "acme"])["status"], "suspended");
     eventually("its keys are refused", async || admin.get("/api/me").await.status().as_u16() == 401).await;
+    assert_eq!(run_json(data, &["tenant", "resume", "acme"])["status"], "active");
+    eventually("its keys are good again", async || admin.get("/api/me").await.status().as_u16() == 200).await;
     assert_eq!(run_json(data, &["tenant", "delete", "acme"])["status"], "deleted");
     let verdicts = run_json(data, &["audit", "verify", "--all"]);
     let intact = |row: &serde_json::Value| row["intact"] == true;

@@ -89,7 +89,7 @@ async fn a_call_travels_and_every_refusal_stops_where_it_should() {
         operator.call("uptime").await.1["error"] == "target_offline"
     })
     .await;
-    assert_eq!(admin.json("/api/targets").await["targets"][0]["status"], "red");
+    assert_eq!(admin.json("/api/targets").await["targets"][0]["status"], "yellow");
     assert!(!server.log().contains("cck_") && !server.log().contains("cce_"));
     assert_eq!(server.terminate(), Some(0));
 }

@@ -73,9 +73,8 @@ pub(crate) async fn invoke(
 
 fn waited(finished: FinishedCall) -> Response {
     match finished.result {
-        Ok(mut output) => {
-            budget::fit(&mut output.structured, budget::REST_BYTES);
-            Answer(StatusCode::OK, CallToolResult::success(output)).into_response()
+        Ok(output) => {
+            Answer(StatusCode::OK, CallToolResult::fitting(output, budget::REST_BYTES)).into_response()
         }
         Err(error) => ApiError::from(error).into_response(),
     }

@@ -1,5 +1,6 @@
 //! The handlers, by what they are about. Each turns a request into one call of a service and its answer into JSON.
 
+pub(crate) mod adapters;
 pub(crate) mod audit;
 pub(crate) mod calls;
 pub(crate) mod health;

@@ -24,6 +24,7 @@ use crate::api::Api;
 use crate::error::ApiError;
 use crate::json::{Answer, StrictJson};
 use crate::network::{PeerAddr, client_ip};
+use crate::server::ConnectionPlace;
 
 /// Socket buffer per agent. tungstenite's default of 128 KiB would make thousands of idle agents costly.
 const READ_BUFFER_BYTES: usize = 4 * 1024;
@@ -101,6 +102,7 @@ async fn refused(api: &Api, from: Option<&str>) -> ApiError {
 pub(crate) async fn connect(
     State(api): State<Arc<Api>>,
     peer: Option<Extension<PeerAddr>>,
+    place: Option<Extension<ConnectionPlace>>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -119,7 +121,10 @@ pub(crate) async fn connect(
         .max_frame_size(MAX_FRAME_BYTES)
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0);
-    Ok(upgrade.on_upgrade(move |socket| drive(hub, from, socket)))
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        drive(hub, from, socket).await;
+        drop(place);
+    }))
 }
 
 async fn drive(hub: Arc<adapter_ssh::Hub>, from: String, socket: WebSocket) {

@@ -89,7 +89,10 @@ pub(crate) async fn list(
 fn view(api: &Api, tenant: &mcp_core::id::TenantId, target: Target, now: OffsetDateTime) -> TargetView {
     let age = target.last_seen_at.map(|seen| (now - seen).whole_seconds());
     let status = match (target.kind, age) {
-        (AdapterKind::Ssh, _) if !api.hub.is_connected(*tenant, target.target_id) => "red",
+        // A host whose link is gone is not green, however lately it was heard of.
+        (AdapterKind::Ssh, Some(age)) if !api.hub.is_connected(*tenant, target.target_id) => {
+            if age <= YELLOW_SEC { "yellow" } else { "red" }
+        }
         (_, Some(age)) if age <= GREEN_SEC => "green",
         (_, Some(age)) if age <= YELLOW_SEC => "yellow",
         (_, Some(_) | None) => "red",
@@ -160,7 +163,8 @@ pub(crate) async fn enroll(
 
 /// One line to paste on the host. The token goes through standard input, so it shows up in no process list.
 fn enroll_command(public_url: &str, token: &str) -> String {
-    let state = "--state-dir /var/lib/coreci-relay";
+    // A directory that whoever pastes this can make; the agent refuses to run as root.
+    let state = "--state-dir \"$HOME/.local/state/coreci-relay\"";
     format!(
         "printf %s '{token}' | relay-agent enroll --url {public_url} {state} --token-stdin && \
          relay-agent run {state}"

@@ -10,6 +10,7 @@ use crate::world::{TOOL, World};
 fn concrete(path: &str) -> String {
     path.replace("{call}", "01JE0000000000000000000000")
         .replace("{target}", "00000000-0000-0000-0000-000000000001")
+        .replace("{adapter}", "00000000-0000-0000-0000-000000000001")
         .replace("{key}", "00000000-0000-0000-0000-000000000001")
 }
 
@@ -91,11 +92,13 @@ async fn every_bad_credential_gets_one_answer() {
 async fn a_foreign_host_is_turned_away_before_anything_else() {
     let world = World::new().await;
     for host in ["evil.example", "coreci.example.evil.example", "127.0.0.1"] {
-        let answer = world.anonymous().send("GET", "/livez", None, &[("host", host)]).await;
+        let answer = world.anonymous().send("GET", "/api/me", None, &[("host", host)]).await;
         assert_eq!(answer.told(), "421 host_refused", "{host}");
     }
-    let absolute = world.anonymous().get("http://evil.example/livez").await;
+    let absolute = world.anonymous().get("http://evil.example/api/me").await;
     assert_eq!(absolute.told(), "421 host_refused");
+    let probe = world.anonymous().send("GET", "/livez", None, &[("host", "10.0.0.7:7420")]).await;
+    assert_eq!(probe.told(), "200", "an orchestrator knows an address only");
 }
 
 // proves: C-N19, RT-14

@@ -1,5 +1,6 @@
 //! The router in process, over a real Postgres and a real audit log.
 
+mod adapters;
 mod audit;
 mod calls;
 mod gate;

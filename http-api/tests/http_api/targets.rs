@@ -32,7 +32,7 @@ async fn a_token_enrols_one_host_once() {
     assert_eq!(told, ["201", "401 unauthenticated"]);
     let targets = admin.get("/api/targets").await.json();
     assert_eq!(targets["targets"][0]["name"], "db-1");
-    assert_eq!(targets["targets"][0]["status"], "red", "it is enrolled, but not connected");
+    assert_eq!(targets["targets"][0]["status"], "yellow", "it was just heard of, but is not connected");
     assert_eq!(admin.post("/api/targets/enrollments", json!({"name": "db-1"})).await.told(), "409 conflict");
 }
 

@@ -11,15 +11,17 @@ use audit::{AuditConfig, PostgresAudit};
 use axum::Router;
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
-use http_api::{AllowedHosts, Api, ApiSettings, CursorKey, Readiness, ReadyCheck, public_router};
+use http_api::{Adapters, AllowedHosts, Api, ApiSettings, CursorKey, Readiness, ReadyCheck, public_router};
 use http_body_util::BodyExt;
 use identity::pg::{NewKey, key_create};
 use identity::{ApiKey, Authenticator, Role};
 use mcp_broker::memory::{Limits, MemoryDirectory, MemoryLimiter, MemoryStreams};
 use mcp_broker::{Broker, OncePerMinute, Ports};
 use mcp_core::adapter::{Adapter, Route, Target};
+use mcp_core::adapter_config::{AdapterConfig, AdapterFactory, ConfigRefused};
 use mcp_core::agent::{AgentRecord, AgentStore, AgentStoreError, Registration};
-use mcp_core::error::AdapterError;
+use mcp_core::check::{CheckReport, CheckStep, StepName, UpstreamAdapter};
+use mcp_core::error::{AdapterError, ErrorCode};
 use mcp_core::id::{AgentId, InstanceId, TargetId, TenantId};
 use mcp_core::policy::PermittedCall;
 use mcp_core::relay::HostFacts;
@@ -46,6 +48,8 @@ pub(crate) struct FakeAdapter {
     behaviour: Mutex<Behaviour>,
     pub(crate) reached: AtomicUsize,
     pub(crate) aborted: Arc<AtomicUsize>,
+    pub(crate) checked: AtomicUsize,
+    pub(crate) report: Mutex<CheckReport>,
 }
 
 struct CountDrop(Arc<AtomicUsize>);
@@ -76,6 +80,43 @@ impl Adapter for FakeAdapter {
                 std::future::pending().await
             }
         }
+    }
+}
+
+/// Builds [`FakeAdapter`]s, whose check finds what the test says; takes any credential but "malformed".
+pub(crate) struct FakeFactory {
+    adapter: Arc<FakeAdapter>,
+}
+
+#[async_trait]
+impl UpstreamAdapter for FakeAdapter {
+    async fn check(&self, _: &SecretValue) -> CheckReport {
+        self.checked.fetch_add(1, Ordering::SeqCst);
+        self.report.lock().expect("lock").clone()
+    }
+}
+
+impl AdapterFactory for FakeFactory {
+    fn build(&self, config: &AdapterConfig) -> Result<Arc<dyn UpstreamAdapter>, ConfigRefused> {
+        if config.base_url.as_deref().is_some_and(|url| url.contains("metadata")) {
+            let step = CheckStep::fail(StepName::Egress, "this host is refused", "name another one");
+            return Err(ConfigRefused { code: ErrorCode::EgressDenied, step });
+        }
+        Ok(self.adapter.clone())
+    }
+
+    fn check_credential(&self, _: AdapterKind, credential: &SecretValue) -> Result<(), ConfigRefused> {
+        if format!("{credential:?}") == "[REDACTED]"
+            && *credential != SecretValue::new("malformed".to_owned())
+        {
+            return Ok(());
+        }
+        let step = CheckStep::fail(StepName::Auth, "not a token of this kind", "paste the whole token");
+        Err(ConfigRefused { code: ErrorCode::ConfigRefused, step })
+    }
+
+    fn destination(&self, config: &AdapterConfig) -> Option<String> {
+        config.base_url.clone()
     }
 }
 
@@ -146,13 +187,18 @@ impl World {
             behaviour: Mutex::new(Behaviour::Answer),
             reached: AtomicUsize::new(0),
             aborted: Arc::default(),
+            checked: AtomicUsize::new(0),
+            report: Mutex::new(good_report()),
         });
         let directory = Arc::new(MemoryDirectory::default());
+        let secrets = Arc::new(MemorySecrets::default());
+        let factory = Arc::new(FakeFactory { adapter: adapter.clone() });
+        let adapters = Adapters::new(tenancy.clone(), secrets.clone(), factory, audit.clone());
         let ports = Ports {
             audit: audit.clone(),
             limiter: Arc::new(MemoryLimiter::new(Limits::default())),
             directory: directory.clone(),
-            secrets: Arc::new(MemorySecrets::default()),
+            secrets: secrets.clone(),
             streams: Arc::new(MemoryStreams::start()),
         };
         let broker = Broker::builder(ports, instance)
@@ -163,6 +209,7 @@ impl World {
             broker: Arc::new(broker),
             authenticator: Authenticator::new(tenancy.clone()),
             tenancy,
+            adapters,
             hub,
             audit,
             enroll_failures: OncePerMinute::default(),
@@ -293,6 +340,11 @@ impl Answer {
         body["requestId"].take();
         (self.status, body)
     }
+}
+
+pub(crate) fn good_report() -> CheckReport {
+    let steps = vec![CheckStep::ok(StepName::Auth, "the token is good")];
+    CheckReport { steps, ..CheckReport::default() }
 }
 
 /// Waits until `done`, ten seconds at most.

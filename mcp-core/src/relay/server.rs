@@ -117,7 +117,7 @@ impl ServerLink {
             }
             (State::Live { in_flight }, AgentFrame::ToolResult { call_id, outcome }) => {
                 if in_flight.remove(&call_id) {
-                    vec![ServerAction::Seen, ServerAction::Deliver { call: call_id, outcome }]
+                    vec![ServerAction::Deliver { call: call_id, outcome }]
                 } else {
                     vec![ServerAction::Dropped]
                 }
@@ -322,7 +322,7 @@ mod tests {
 
         assert_eq!(link.on_frame(&result), [ServerAction::Dropped], "never asked for");
         link.call(call(), "uptime".into());
-        assert!(matches!(link.on_frame(&result)[1], ServerAction::Deliver { .. }));
+        assert!(matches!(link.on_frame(&result)[..], [ServerAction::Deliver { .. }]));
         assert_eq!(link.on_frame(&result), [ServerAction::Dropped], "delivered already");
         link.call(call(), "uptime".into());
         assert_eq!(link.cancel(call()), [ServerAction::Send(ServerFrame::Cancel { call_id: call() })]);

@@ -25,7 +25,7 @@ pub struct GetRecentCiRunsArgs {
     #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$"))]
     pub owner: String,
     /// Name of the repository.
-    #[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$"))]
+    #[schemars(regex(pattern = r"^\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,98}$"))]
     pub repo: String,
     /// How many runs, 30 by default.
     #[schemars(range(min = 1, max = 100))]
@@ -48,7 +48,7 @@ pub struct GetWorkflowRunArgs {
     #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$"))]
     pub owner: String,
     /// Name of the repository.
-    #[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$"))]
+    #[schemars(regex(pattern = r"^\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,98}$"))]
     pub repo: String,
     /// Number of the run, as in its address.
     #[schemars(range(min = 1, max = 9_007_199_254_740_991_u64))]

@@ -143,14 +143,15 @@ pub async fn agent_registered(
     Ok((target, epoch))
 }
 
-/// Notes that the agent was heard of now. Says `false` when the agent is unknown or revoked, or a newer registration than
-/// `epoch` exists: the connection that asked has to end.
+/// Notes that the agent was heard of now. Says `false` when the agent is unknown or revoked, its tenant is suspended or
+/// gone, or a newer registration than `epoch` exists: the connection that asked has to end.
 ///
 /// # Errors
 /// As [`TenantTx::query`].
 pub async fn agent_seen(tx: &TenantTx, agent: AgentId, epoch: u64) -> Result<bool, TenancyError> {
-    let sql = "update targets t set last_seen_at = now() from agents a \
+    let sql = "update targets t set last_seen_at = now() from agents a, tenants o \
                where a.tenant_id = $1 and a.agent_id = $2 and a.epoch = $3 and a.revoked_at is null \
+                 and o.tenant_id = a.tenant_id and o.status = 'active' \
                  and t.tenant_id = a.tenant_id and t.target_id = a.target_id and t.removed_at is null";
     let Ok(epoch) = i64::try_from(epoch) else { return Ok(false) };
     Ok(tx.execute(sql, &[&tx.tenant().as_uuid(), &agent.as_uuid(), &epoch]).await? == 1)

@@ -75,6 +75,23 @@ pub async fn target_list(
     rows.iter().map(target_from).collect()
 }
 
+/// The present targets of one kind: the one of this id or name, or all when none is wanted, by name.
+///
+/// # Errors
+/// As [`TenantTx::query`].
+pub async fn target_find(
+    tx: &TenantTx,
+    kind: AdapterKind,
+    wanted: Option<&str>,
+    limit: u32,
+) -> Result<Vec<Target>, TenancyError> {
+    let sql = "select target_id, kind, name, hostname, os, version, ip, last_seen_at, created_at from targets \
+               where tenant_id = $1 and kind = $2 and removed_at is null \
+                 and ($3::text is null or name = $3 or target_id::text = $3) order by name, target_id limit $4";
+    let rows = tx.query(sql, &[&tx.tenant().as_uuid(), &kind.as_str(), &wanted, &i64::from(limit)]).await?;
+    rows.iter().map(target_from).collect()
+}
+
 /// A present target.
 ///
 /// # Errors
