@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+
+mod address;
+mod client;
+mod dial;
+mod error;
+mod get;
+mod policy;
+mod pool;
+mod refusal;
+mod resolver;
+mod response;
+mod target;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod trust;
+mod verifier;
+
+pub use client::{TlsProbe, UpstreamClient};
+pub use error::EgressError;
+pub use get::Get;
+pub use policy::{EgressPolicy, Mode};
+pub use refusal::{AddressClass, Refusal};
+pub use resolver::{ResolveError, Resolver, SystemResolver};
+pub use response::Response;
+pub use target::EgressUrl;
+pub use trust::{TlsTrust, TrustError};

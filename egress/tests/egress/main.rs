@@ -1,0 +1,1 @@
+//! Behaviour of the guard and of the client.
