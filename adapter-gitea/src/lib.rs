@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+mod adapter;
+mod check;
+mod client;
+mod config;
+mod endpoint;
+mod error;
+mod ladder;
+mod lenient;
+pub mod normalise;
+mod paging;
+mod reach;
+mod redact;
+mod token;
+mod tools;
+pub mod version;
+
+pub use self::adapter::GiteaAdapter;
+pub use self::config::GiteaOptions;
+pub use self::token::{GiteaToken, TokenError};

@@ -1,0 +1,115 @@
+//! Getting to the upstream: what a failure on the way means, and the steps of a check before any credential is sent.
+
+use egress::{EgressError, Refusal, TlsProbe, UpstreamClient};
+use mcp_core::check::{CheckReport, CheckStep, StepName};
+use mcp_core::error::{AdapterError, ErrorCode};
+use tokio::time::{Instant, timeout_at};
+
+/// What a call reports when no answer came.
+pub(crate) fn unreached(error: EgressError) -> AdapterError {
+    let failed = |what: &str| AdapterError::Upstream(what.to_owned());
+    match error {
+        EgressError::Refused(_) => AdapterError::EgressDenied,
+        EgressError::Dns { .. } => failed("the upstream's name could not be resolved"),
+        EgressError::Connect => failed("the upstream does not take connections"),
+        EgressError::TlsHandshake => failed("the TLS handshake with the upstream failed"),
+        EgressError::TlsUntrusted { .. } => AdapterError::TlsUntrusted,
+        EgressError::PinMismatch { .. } => AdapterError::TlsPinMismatch,
+        EgressError::Timeout => AdapterError::Timeout,
+        EgressError::TooLarge => AdapterError::TooLarge,
+        EgressError::Broken(_) => failed("the connection broke before the answer was complete; try again"),
+        EgressError::Request(_) => failed("the request could not be sent as it is"),
+    }
+}
+
+/// What a call reports when a redirect leads where the credential may not go.
+pub(crate) fn led_away(_: Refusal) -> AdapterError {
+    AdapterError::Upstream("the upstream redirects to another place, and that is not followed".to_owned())
+}
+
+/// Takes the steps egress, dns and tls. False when one of them failed, which ends the check.
+pub(crate) async fn take_steps(http: &UpstreamClient, deadline: Instant, report: &mut CheckReport) -> bool {
+    let host = http.base().host();
+    let probed = timeout_at(deadline, http.probe_tls()).await;
+    let probe = probed.unwrap_or(TlsProbe::Unreachable(EgressError::Timeout));
+    let (failed, message, fix, code) = match probe {
+        TlsProbe::Ok => {
+            passed(report, host, 3);
+            return true;
+        }
+        TlsProbe::Refused(refusal) => {
+            let fix = match refusal.hint() {
+                Some(line) => format!("an operator can allow it: {line}"),
+                None => "give an address that the egress policy allows".to_owned(),
+            };
+            (StepName::Egress, format!("the egress policy refuses: {refusal}"), fix, ErrorCode::EgressDenied)
+        }
+        TlsProbe::Dns { retryable } => {
+            let message = if retryable { "could not be resolved just now" } else { "has no address" };
+            let fix = if retryable { "try again shortly" } else { "correct the base URL" };
+            (StepName::Dns, format!("{host} {message}"), fix.to_owned(), ErrorCode::UpstreamError)
+        }
+        TlsProbe::Untrusted { fingerprint_hex } => {
+            let message =
+                format!("the certificate of {host} is not trusted; its SHA-256 is {fingerprint_hex}");
+            report.fingerprint = Some(fingerprint_hex);
+            let fix = "give its CA, or compare the fingerprint on the host itself and pin it";
+            (StepName::Tls, message, fix.to_owned(), ErrorCode::TlsUntrusted)
+        }
+        TlsProbe::PinMismatch { presented } => {
+            let message =
+                format!("the certificate of {host} is not the pinned one; its SHA-256 is {presented}");
+            report.fingerprint = Some(presented);
+            let fix = "if it was renewed, compare the fingerprint on the host itself and pin the new one";
+            (StepName::Tls, message, fix.to_owned(), ErrorCode::TlsPinMismatch)
+        }
+        TlsProbe::Unreachable(error) => {
+            let code = unreached(error.clone()).code();
+            let fix = "check the port, and that the host can be reached from here";
+            (StepName::Tls, format!("{host} cannot be reached: {error}"), fix.to_owned(), code)
+        }
+        // The probe may learn to tell more; what it tells then is a failure until it is read here.
+        _ => (StepName::Tls, format!("{host} cannot be reached"), String::new(), ErrorCode::UpstreamError),
+    };
+    let before = [StepName::Egress, StepName::Dns, StepName::Tls].iter().position(|step| *step == failed);
+    passed(report, host, before.unwrap_or(0));
+    report.steps.push(CheckStep::fail(failed, message, fix));
+    report.code = Some(code);
+    false
+}
+
+/// Records the first `count` steps as passed.
+fn passed(report: &mut CheckReport, host: &str, count: usize) {
+    let steps = [
+        CheckStep::ok(StepName::Egress, format!("the egress policy allows {host}")),
+        CheckStep::ok(StepName::Dns, format!("{host} has an address that may be dialled")),
+        CheckStep::ok(StepName::Tls, format!("the connection to {host} is trusted")),
+    ];
+    report.steps.extend(steps.into_iter().take(count));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: AD-04, AD-05, C-N10, C-N12
+    #[test]
+    fn what_happens_on_the_way_keeps_its_kind() {
+        let untrusted = EgressError::TlsUntrusted { fingerprint: "ab".to_owned() };
+        let mismatch = EgressError::PinMismatch { presented: "ab".to_owned() };
+        for (error, wanted) in [
+            (EgressError::Refused(Refusal::Scheme), ErrorCode::EgressDenied),
+            (EgressError::Dns { retryable: true }, ErrorCode::UpstreamError),
+            (EgressError::Connect, ErrorCode::UpstreamError),
+            (EgressError::TlsHandshake, ErrorCode::UpstreamError),
+            (untrusted, ErrorCode::TlsUntrusted),
+            (mismatch, ErrorCode::TlsPinMismatch),
+            (EgressError::Timeout, ErrorCode::UpstreamTimeout),
+            (EgressError::TooLarge, ErrorCode::UpstreamTooLarge),
+            (EgressError::Broken("reset"), ErrorCode::UpstreamError),
+            (EgressError::Request("x"), ErrorCode::UpstreamError),
+        ] {
+            assert_eq!(unreached(error).code(), wanted);
+        }
+    }
+}
