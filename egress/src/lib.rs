@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod address;
+mod class;
 mod client;
 mod dial;
 mod error;
@@ -15,6 +15,7 @@ mod target;
 pub mod testing;
 mod trust;
 mod verifier;
+mod vetted;
 
 pub use client::{TlsProbe, UpstreamClient};
 pub use error::EgressError;

@@ -4,9 +4,9 @@ use std::fmt;
 
 use url::{Host, Url};
 
-use crate::address::Vetted;
 use crate::policy::{EgressPolicy, Mode};
 use crate::refusal::{AddressClass, Refusal};
+use crate::vetted::Vetted;
 
 /// Longer ones are no one's base URL.
 const MAX_URL_BYTES: usize = 2048;
@@ -98,6 +98,18 @@ impl EgressUrl {
         &self.url
     }
 
+    /// Host and port for the `Host` header: no user, no final dot, no default port.
+    pub(crate) fn authority(&self) -> String {
+        let host = match self.url.host() {
+            Some(Host::Ipv6(address)) => format!("[{address}]"),
+            _ => self.host.clone(),
+        };
+        match self.url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host,
+        }
+    }
+
     pub(crate) fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }
@@ -140,7 +152,7 @@ fn well_formed(name: &str) -> Result<&str, Refusal> {
 
 fn vet_name(host: &Host<&str>, name: &str, policy: &EgressPolicy) -> Result<(), Refusal> {
     let refused = || Refusal::Name { host: name.to_owned() };
-    if policy.denies(name) {
+    if policy.denies_name(name) {
         return Err(refused());
     }
     if !matches!(host, Host::Domain(_)) {
