@@ -11,14 +11,15 @@ use anyhow::Context as _;
 use audit::lease::{InstanceLease, LeaseError};
 use audit::sweeper::{SweepError, sweep};
 use audit::{AuditConfig, PostgresAudit};
-use http_api::{Api, ApiSettings, CursorKey, Server, ServerLimits, internal_router, public_router};
+use egress::{EgressPolicy, SystemResolver};
+use http_api::{Adapters, Api, ApiSettings, CursorKey, Server, ServerLimits, internal_router, public_router};
 use identity::Authenticator;
 use mcp_broker::memory::{MemoryLimiter, MemoryStreams};
 use mcp_broker::{Broker, BuildError, OncePerMinute, Ports};
 use mcp_core::id::InstanceId;
 use mcp_core::tool::ToolName;
 use metrics_exporter_prometheus::{BuildError as MetricsError, PrometheusBuilder, PrometheusHandle};
-use secrets::MemorySecrets;
+use secrets::{KeyError, LocalConfig, LocalSecrets, MasterKey, OpenError};
 use tenancy::connections::Connections;
 use tenancy::preflight::{self, PreflightError};
 use tenancy::{PoolSize, Tenancy};
@@ -30,7 +31,7 @@ use crate::cli::{CommandError, Context};
 use crate::config::{Config, ConfigError, PublicUrl};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::database::{Database, DatabaseSource};
-use crate::ports::{PgAgents, PgDirectory, SystemReadiness};
+use crate::ports::{GuardedFactory, PgAgents, PgDirectory, SystemReadiness};
 
 /// Time that running calls have to end when the server goes down.
 const DRAIN: Duration = Duration::from_secs(15);
@@ -68,6 +69,12 @@ pub enum AppError {
     /// A key of this installation cannot be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    /// The master key cannot be used.
+    #[error(transparent)]
+    MasterKey(#[from] KeyError),
+    /// The secret store cannot be opened.
+    #[error(transparent)]
+    Secrets(#[from] OpenError),
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -140,12 +147,15 @@ impl App {
         let agents = Arc::new(PgAgents::new(tenancy.clone(), audit.clone()));
         let hub = Hub::new(agents, audit.clone(), public_url.authority());
         let ssh = Arc::new(SshAdapter::new(Arc::clone(&hub)));
+        let factory =
+            Arc::new(GuardedFactory::new(egress_policy(config, &listeners), Arc::new(SystemResolver)));
+        let secrets = Arc::new(open_secrets(data)?);
+        let adapters = Adapters::new(tenancy.clone(), secrets.clone(), factory.clone(), audit.clone());
         let ports = Ports {
             audit: audit.clone(),
             limiter: Arc::new(MemoryLimiter::new(config.limits)),
-            directory: Arc::new(PgDirectory::new(tenancy.clone(), ssh)),
-            // No adapter of this version needs a credential; a provider that keeps them comes with the first that does.
-            secrets: Arc::new(MemorySecrets::default()),
+            directory: Arc::new(PgDirectory::new(tenancy.clone(), ssh, factory)),
+            secrets,
             streams: Arc::new(MemoryStreams::start()),
         };
         let broker = Broker::builder(ports, instance)
@@ -160,6 +170,7 @@ impl App {
             broker: Arc::clone(&broker),
             tenancy: tenancy.clone(),
             authenticator: Authenticator::new(tenancy.clone()),
+            adapters,
             hub: Arc::clone(&hub),
             audit: audit.clone(),
             enroll_failures: OncePerMinute::default(),
@@ -207,6 +218,21 @@ impl App {
         tenancy.close();
         drop(lease);
     }
+}
+
+/// The operator's policy, and that nobody can turn this server against itself.
+fn egress_policy(config: &Config, listeners: &Listeners) -> Arc<EgressPolicy> {
+    let mut policy = config.egress.clone();
+    let own = [listeners.public.local_addr(), listeners.internal.local_addr()];
+    policy.own_addresses.extend(own.into_iter().flatten());
+    Arc::new(policy)
+}
+
+/// The sealed store of this installation. Its master key is made on the first start, and never again.
+fn open_secrets(data: &DataDir) -> Result<LocalSecrets, AppError> {
+    let dir = data.private_dir("secrets")?;
+    let master = MasterKey::load_or_create(&data.private_dir("keys")?.join("master.key"), &dir)?;
+    Ok(LocalSecrets::open(LocalConfig { dir, master })?)
 }
 
 async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, AppError> {

@@ -76,6 +76,8 @@ pub enum ClientError {
         code: String,
         /// The sentence.
         message: String,
+        /// The whole refusal.
+        body: Value,
     },
     /// An answer that makes no sense.
     #[error("the control plane's answer is not what its API promises")]
@@ -172,6 +174,7 @@ impl Client {
             status,
             code: word("error").unwrap_or_else(|| status.as_u16().to_string()),
             message: word("message").unwrap_or_else(|| "the control plane refused".to_owned()),
+            body: refusal,
         })
     }
 }

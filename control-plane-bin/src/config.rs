@@ -8,7 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use egress::EgressPolicy;
 use http_api::AllowedHosts;
 use ipnet::IpNet;
 use mcp_broker::memory::Limits;
@@ -70,6 +71,10 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(default)]
     pub limits: LimitSettings,
+    /// Which hosts adapters may reach.
+    #[command(flatten)]
+    #[serde(default)]
+    pub egress: EgressSettings,
 }
 
 /// How much one caller and one tenant may ask.
@@ -85,6 +90,80 @@ pub struct LimitSettings {
     /// Calls of one tenant in flight at once [default: 32].
     #[arg(long = "limits-in-flight", env = "CORECI_LIMITS_IN_FLIGHT", value_name = "N")]
     pub in_flight: Option<NonZeroU32>,
+}
+
+/// Which hosts adapters may reach. What is never reached (metadata services, link-local addresses, this server itself) no
+/// setting opens.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EgressSettings {
+    /// saas when customers of yours configure adapters; self-hosted when the hosts are your own [default: self-hosted].
+    #[arg(long = "egress-mode", env = "CORECI_EGRESS_MODE", value_enum)]
+    pub mode: Option<EgressMode>,
+    /// Private networks that may be reached, in self-hosted mode.
+    #[arg(
+        long = "egress-allow-cidrs",
+        env = "CORECI_EGRESS_ALLOW_CIDRS",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub allow_cidrs: Option<Vec<IpNet>>,
+    /// Hosts that are refused: a name, an address, or *.name.
+    #[arg(
+        long = "egress-deny-hosts",
+        env = "CORECI_EGRESS_DENY_HOSTS",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    pub deny_hosts: Option<Vec<String>>,
+    /// Ports that may be reached [default: 443,8006,3000,8443].
+    #[arg(long = "egress-ports", env = "CORECI_EGRESS_PORTS", value_name = "PORT", value_delimiter = ',')]
+    pub ports: Option<Vec<u16>>,
+    /// Allow plain http, and then only to loopback or an allowed private address.
+    #[arg(long = "egress-allow-http", env = "CORECI_EGRESS_ALLOW_HTTP", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_http: Option<bool>,
+    /// Allow this machine's own loopback addresses. For trying things out.
+    #[arg(long = "egress-allow-loopback", env = "CORECI_EGRESS_ALLOW_LOOPBACK", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_loopback: Option<bool>,
+}
+
+/// Who owns the network that this process stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum EgressMode {
+    /// Customers configure adapters: nothing private is theirs.
+    Saas,
+    /// The hosts are the operator's own.
+    SelfHosted,
+}
+
+impl EgressSettings {
+    fn or(self, other: Self) -> Self {
+        Self {
+            mode: self.mode.or(other.mode),
+            allow_cidrs: self.allow_cidrs.or(other.allow_cidrs),
+            deny_hosts: self.deny_hosts.or(other.deny_hosts),
+            ports: self.ports.or(other.ports),
+            allow_http: self.allow_http.or(other.allow_http),
+            allow_loopback: self.allow_loopback.or(other.allow_loopback),
+        }
+    }
+
+    fn policy(self) -> EgressPolicy {
+        let defaults = EgressPolicy::default();
+        EgressPolicy {
+            mode: match self.mode {
+                Some(EgressMode::Saas) => egress::Mode::Saas,
+                Some(EgressMode::SelfHosted) | None => egress::Mode::SelfHosted,
+            },
+            allow_cidrs: self.allow_cidrs.unwrap_or(defaults.allow_cidrs),
+            deny_hosts: self.deny_hosts.unwrap_or(defaults.deny_hosts),
+            ports: self.ports.unwrap_or(defaults.ports),
+            allow_http: self.allow_http.unwrap_or(defaults.allow_http),
+            allow_loopback: self.allow_loopback.unwrap_or(defaults.allow_loopback),
+            own_addresses: defaults.own_addresses,
+        }
+    }
 }
 
 /// Settings that fit together.
@@ -104,6 +183,8 @@ pub struct Config {
     pub limits: Limits,
     /// Calls of one tenant in flight at once.
     pub in_flight: usize,
+    /// Which hosts adapters may reach, without this server's own addresses.
+    pub egress: EgressPolicy,
 }
 
 /// Settings that do not fit. Each text names the setting and says what would be right.
@@ -173,6 +254,7 @@ impl Settings {
                 tenant_per_min: self.limits.tenant_per_min.or(other.limits.tenant_per_min),
                 in_flight: self.limits.in_flight.or(other.limits.in_flight),
             },
+            egress: self.egress.or(other.egress),
         }
     }
 
@@ -210,6 +292,7 @@ impl Settings {
                 .limits
                 .in_flight
                 .map_or(mcp_broker::DEFAULT_IN_FLIGHT_LIMIT, |limit| limit.get() as usize),
+            egress: self.egress.policy(),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::id::TenantId;
@@ -28,7 +29,7 @@ impl SecretRef {
 }
 
 /// The secret itself. It prints as `[REDACTED]`, has no serialised form and is wiped when dropped.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct SecretValue(Zeroizing<String>);
 
 impl SecretValue {
@@ -44,6 +45,15 @@ impl SecretValue {
         &self.0
     }
 }
+
+/// In a time that does not depend on where two secrets of one length differ (CASES C-J12).
+impl PartialEq for SecretValue {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for SecretValue {}
 
 impl fmt::Debug for SecretValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and which exit code says how it went.
 
+mod adapter;
 mod audit;
 mod key;
 mod migrate;
@@ -74,6 +75,9 @@ enum Command {
     /// Targets of a running control plane.
     #[command(subcommand)]
     Targets(targets::TargetsCommand),
+    /// Adapters of a running control plane.
+    #[command(subcommand)]
+    Adapter(adapter::AdapterCommand),
     /// The audit log.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -189,6 +193,7 @@ async fn run(command: Command, context: Context) -> Result<(), CommandError> {
         Command::Key(command) => key::run(command, &context).await,
         Command::Tools(command) => tools::run(command, &context).await,
         Command::Targets(command) => targets::run(command, &context).await,
+        Command::Adapter(command) => adapter::run(command, &context).await,
         Command::Audit(command) => audit::run(command, &context).await,
     }
 }

@@ -19,7 +19,7 @@ use self::report::Report;
 use crate::app::{App, Listeners};
 use crate::cli::{CommandError, Context, on_signal, say};
 use crate::client::{Client, DEV_JSON, DevJson};
-use crate::config::Settings;
+use crate::config::{EgressSettings, Settings};
 use crate::database::{Database, DatabaseSource};
 use crate::output::Format;
 
@@ -41,7 +41,19 @@ pub(crate) struct DevArgs {
     #[arg(long, env = "CORECI_INTERNAL_LISTEN", value_name = "ADDR:PORT")]
     internal_listen: Option<SocketAddr>,
     #[command(flatten)]
+    egress: EgressSettings,
+    #[command(flatten)]
     database: DatabaseSource,
+}
+
+/// To try adapters out, `dev` may reach services on this machine, on any port, unless it is told otherwise.
+fn egress_of_dev(named: EgressSettings) -> EgressSettings {
+    EgressSettings {
+        ports: named.ports.or_else(|| Some((1..=u16::MAX).collect())),
+        allow_http: named.allow_http.or(Some(true)),
+        allow_loopback: named.allow_loopback.or(Some(true)),
+        ..named
+    }
 }
 
 pub(crate) async fn run(args: DevArgs, context: &Context) -> Result<(), CommandError> {
@@ -51,8 +63,12 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> Result<(), CommandE
             "dev listens on loopback addresses only; use serve for others".to_owned(),
         ));
     }
-    let settings =
-        Settings { listen: args.listen, internal_listen: args.internal_listen, ..Settings::default() };
+    let settings = Settings {
+        listen: args.listen,
+        internal_listen: args.internal_listen,
+        egress: egress_of_dev(args.egress.clone()),
+        ..Settings::default()
+    };
     let config = settings.check().map_err(anyhow::Error::from)?;
     let shutdown = on_signal().context("signals cannot be waited for")?;
     let listeners = Listeners::bind(&config).await.map_err(anyhow::Error::from)?;

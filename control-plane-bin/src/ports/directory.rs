@@ -1,13 +1,18 @@
 //! Targets and tool policies in Postgres, and the adapters that this binary has.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use mcp_core::adapter::{Adapter, AdapterDirectory, DirectoryError, Route, Target};
-use mcp_core::id::TenantId;
-use mcp_core::policy::ToolPolicy;
-use mcp_core::tool::{AdapterKind, ToolName};
-use tenancy::stores::target::{TargetRef, target_get, target_list};
+use mcp_core::adapter_config::{AdapterConfig, AdapterFactory};
+use mcp_core::error::{AdapterError, ErrorCode};
+use mcp_core::id::{TargetId, TenantId};
+use mcp_core::policy::{PermittedCall, ToolPolicy};
+use mcp_core::secret::SecretValue;
+use mcp_core::tool::{AdapterKind, ToolName, ToolOutput};
+use tenancy::stores::adapter::adapter_find;
+use tenancy::stores::target::target_find;
 use tenancy::stores::tool_policy::tool_policy_get;
 use tenancy::{Tenancy, TenancyError};
 
@@ -15,22 +20,46 @@ use tenancy::{Tenancy, TenancyError};
 /// either way.
 const CANDIDATES: u32 = 50;
 
+/// Adapters that are kept built. A later call builds its own again.
+const MOST_BUILT: usize = 1024;
+
+/// An adapter whose stored configuration is no longer acceptable.
+struct Unbuildable {
+    kind: AdapterKind,
+    code: ErrorCode,
+}
+
+#[async_trait]
+impl Adapter for Unbuildable {
+    fn kind(&self) -> AdapterKind {
+        self.kind
+    }
+
+    async fn execute(&self, _: PermittedCall, _: Option<SecretValue>) -> Result<ToolOutput, AdapterError> {
+        Err(match self.code {
+            ErrorCode::EgressDenied => AdapterError::EgressDenied,
+            _ => AdapterError::Upstream("this adapter's configuration is not acceptable any more".to_owned()),
+        })
+    }
+}
+
 /// [`AdapterDirectory`] over tenant transactions.
 pub(crate) struct PgDirectory {
     tenancy: Tenancy,
     ssh: Arc<dyn Adapter>,
+    factory: Arc<dyn AdapterFactory>,
+    /// Adapters that were built, each for one configuration of one tenant: none is ever shared.
+    built: Mutex<HashMap<(TenantId, TargetId), Built>>,
+}
+
+struct Built {
+    config_version: u64,
+    adapter: Arc<dyn Adapter>,
 }
 
 impl PgDirectory {
-    pub(crate) fn new(tenancy: Tenancy, ssh: Arc<dyn Adapter>) -> Self {
-        Self { tenancy, ssh }
-    }
-
-    fn adapter(&self, kind: AdapterKind) -> Option<Arc<dyn Adapter>> {
-        match kind {
-            AdapterKind::Ssh => Some(Arc::clone(&self.ssh)),
-            AdapterKind::Proxmox | AdapterKind::Github | AdapterKind::Gitea => None,
-        }
+    pub(crate) fn new(tenancy: Tenancy, ssh: Arc<dyn Adapter>, factory: Arc<dyn AdapterFactory>) -> Self {
+        Self { tenancy, ssh, factory, built: Mutex::default() }
     }
 
     async fn find(
@@ -39,25 +68,68 @@ impl PgDirectory {
         kind: AdapterKind,
         wanted: Option<&str>,
     ) -> Result<Vec<Route>, TenancyError> {
-        let Some(adapter) = self.adapter(kind) else { return Ok(Vec::new()) };
         let tx = self.tenancy.tx(tenant).await?;
-        let targets = match wanted {
-            Some(wanted) => match target_get(&tx, TargetRef::from(wanted)).await {
-                Ok(target) => vec![target],
-                Err(TenancyError::NotFound) => Vec::new(),
-                Err(error) => return Err(error),
-            },
-            None => target_list(&tx, None, CANDIDATES).await?,
+        let routes = match kind {
+            AdapterKind::Ssh => {
+                let targets = target_find(&tx, kind, wanted, CANDIDATES).await?;
+                targets.into_iter().map(|target| self.host_route(tenant, target)).collect()
+            }
+            AdapterKind::Proxmox | AdapterKind::Github | AdapterKind::Gitea => {
+                let adapters = adapter_find(&tx, kind, wanted, CANDIDATES).await?;
+                adapters
+                    .into_iter()
+                    .map(|adapter| self.upstream_route(tenant, adapter))
+                    .collect::<Result<_, _>>()?
+            }
         };
         tx.commit().await?;
-        let of_kind = targets.into_iter().filter(|target| target.kind == kind);
-        let route = |target: tenancy::stores::target::Target| Route {
-            target: Target { tenant, id: target.target_id, name: target.name, kind },
-            adapter: Arc::clone(&adapter),
+        Ok(routes)
+    }
+
+    fn host_route(&self, tenant: TenantId, target: tenancy::stores::target::Target) -> Route {
+        Route {
+            target: Target { tenant, id: target.target_id, name: target.name, kind: target.kind },
+            adapter: Arc::clone(&self.ssh),
             credential: None,
             config_version: 0,
+        }
+    }
+
+    fn upstream_route(
+        &self,
+        tenant: TenantId,
+        stored: tenancy::stores::adapter::Adapter,
+    ) -> Result<Route, TenancyError> {
+        Ok(Route {
+            adapter: self.build(tenant, &stored)?,
+            target: Target { tenant, id: stored.target_id, name: stored.name, kind: stored.kind },
+            credential: Some(stored.secret_ref),
+            config_version: stored.config_version,
+        })
+    }
+
+    fn build(
+        &self,
+        tenant: TenantId,
+        stored: &tenancy::stores::adapter::Adapter,
+    ) -> Result<Arc<dyn Adapter>, TenancyError> {
+        let key = (tenant, stored.target_id);
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = built.get(&key).filter(|kept| kept.config_version == stored.config_version) {
+            return Ok(Arc::clone(&kept.adapter));
+        }
+        let config: AdapterConfig = serde_json::from_value(stored.config.clone())
+            .map_err(|error| TenancyError::Internal(Box::new(error)))?;
+        let adapter: Arc<dyn Adapter> = match self.factory.build(&config) {
+            Ok(adapter) => adapter,
+            // The operator's policy has become stricter since it was configured: it is there, and answers so.
+            Err(refused) => Arc::new(Unbuildable { kind: stored.kind, code: refused.code }),
         };
-        Ok(of_kind.map(route).collect())
+        if built.len() >= MOST_BUILT {
+            built.clear();
+        }
+        built.insert(key, Built { config_version: stored.config_version, adapter: Arc::clone(&adapter) });
+        Ok(adapter)
     }
 
     async fn policy(&self, tenant: TenantId) -> Result<ToolPolicy, TenancyError> {
