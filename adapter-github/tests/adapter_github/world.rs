@@ -1,0 +1,106 @@
+//! A fake GitHub, and an adapter that is called as the pipeline calls it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapter_github::{GithubAdapter, GithubOptions};
+use egress::testing::{FakeServer, loopback_policy};
+use egress::{EgressUrl, SystemResolver, TlsTrust, UpstreamClient};
+use mcp_core::adapter::{Adapter, Target};
+use mcp_core::audit::Receipt;
+use mcp_core::check::{CheckReport, UpstreamAdapter};
+use mcp_core::error::AdapterError;
+use mcp_core::id::{CorrelationId, PrincipalId, TargetId, TenantId};
+use mcp_core::policy::{PermittedCall, ToolPolicy, authorize, decide};
+use mcp_core::principal::{Action, Grants, Principal};
+use mcp_core::secret::SecretValue;
+use mcp_core::tool::AdapterKind;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(crate) const TOKEN: &str = "github_pat_11CANARY00abcdefghijkl_ABCDEFGH";
+
+pub(crate) struct World {
+    pub(crate) server: FakeServer,
+    adapter: GithubAdapter,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(GithubOptions::default(), "").await
+    }
+
+    pub(crate) async fn with_budget(budget: Duration) -> Self {
+        Self::with(GithubOptions { budget }, "").await
+    }
+
+    /// GitHub Enterprise Server, below a path.
+    pub(crate) async fn below(path: &str) -> Self {
+        Self::with(GithubOptions::default(), path).await
+    }
+
+    async fn with(options: GithubOptions, path: &str) -> Self {
+        let server = FakeServer::http().await;
+        let policy = loopback_policy();
+        let base = EgressUrl::parse(&format!("{}{path}", server.url()), &policy).expect("a base URL");
+        let client = UpstreamClient::new(base, TlsTrust::System, policy, Arc::new(SystemResolver));
+        Self { server, adapter: GithubAdapter::new(client.expect("a client"), options) }
+    }
+
+    pub(crate) async fn call(&self, tool: &str, args: Value) -> Result<Value, AdapterError> {
+        self.call_with(TOKEN, tool, args).await
+    }
+
+    pub(crate) async fn call_with(
+        &self,
+        token: &str,
+        tool: &str,
+        args: Value,
+    ) -> Result<Value, AdapterError> {
+        let credential = Some(SecretValue::new(token.to_owned()));
+        self.adapter.execute(permitted(tool, args), credential).await.map(|output| json!(output.structured))
+    }
+
+    pub(crate) async fn refused(&self, tool: &str, args: Value) -> AdapterError {
+        self.call(tool, args).await.expect_err("refused")
+    }
+
+    pub(crate) async fn check_with(&self, token: &str) -> CheckReport {
+        self.adapter.check(&SecretValue::new(token.to_owned())).await
+    }
+
+    /// Paths and queries that the server saw, of which every one must have been a GET.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let seen = self.server.requests();
+        assert!(seen.iter().all(|request| request.method == "GET"));
+        let text =
+            |path: String, query: &str| if query.is_empty() { path } else { format!("{path}?{query}") };
+        seen.into_iter().map(|request| text(request.path, &request.query)).collect()
+    }
+}
+
+/// A call as the pipeline makes it: decided, routed and written down.
+fn permitted(tool: &str, args: Value) -> PermittedCall {
+    let tenant = TenantId::from_uuid(Uuid::from_u128(1));
+    let principal = Principal {
+        tenant,
+        id: PrincipalId::from_uuid(Uuid::from_u128(2)),
+        key: None,
+        role: "operator",
+        grants: Grants::new([Action::ToolsInvoke]),
+    };
+    let authorized = authorize(Arc::new(principal), Action::ToolsInvoke).expect("granted");
+    let args = args.as_object().expect("an object").clone();
+    let permit = decide(authorized, tool, args, &ToolPolicy::default(), None).expect("decided");
+    let id = TargetId::from_uuid(Uuid::from_u128(3));
+    let target = Target { tenant, id, name: "gh".to_owned(), kind: AdapterKind::Github };
+    let receipt = Receipt { tenant, seq: 1, hash: [0; 32] };
+    permit.bind(CorrelationId::from_uuid(Uuid::from_u128(4)), target, receipt).expect("bound")
+}
+
+/// Arguments that name a repository.
+pub(crate) fn repo() -> Value {
+    json!({"owner": "Octo-Org", "repo": "Hello.World"})
+}
+
+pub(crate) const RUNS: &str = "/repos/Octo-Org/Hello.World/actions/runs";
