@@ -135,11 +135,15 @@ impl App {
     ) -> Result<Self, AppError> {
         let bound = listeners.public.local_addr().unwrap_or(config.listen);
         let public_url = config.public_url_at(bound)?;
+        // What this installation keeps to itself is looked at before anything is started that would have to be stopped.
+        let secrets = Arc::new(open_secrets(data)?);
+        let pseudonym_key = data.secret("pseudonym.key")?;
+        let cursor_key = CursorKey::new(&data.secret("cursor.key")?);
         preflight::check(connections).await?;
         let lease = Arc::new(InstanceLease::acquire(&connections.audit).await?);
 
         let instance = InstanceId::from_uuid(Uuid::new_v4());
-        let audit_config = AuditConfig::new(data.secret("pseudonym.key")?, instance);
+        let audit_config = AuditConfig::new(pseudonym_key, instance);
         let audit = Arc::new(PostgresAudit::start(audit_config, connections.audit.clone()));
         sweep(&audit, &lease).await?;
 
@@ -149,7 +153,6 @@ impl App {
         let ssh = Arc::new(SshAdapter::new(Arc::clone(&hub)));
         let factory =
             Arc::new(GuardedFactory::new(egress_policy(config, &listeners), Arc::new(SystemResolver)));
-        let secrets = Arc::new(open_secrets(data)?);
         let adapters = Adapters::new(tenancy.clone(), secrets.clone(), factory.clone(), audit.clone());
         let ports = Ports {
             audit: audit.clone(),
@@ -179,7 +182,7 @@ impl App {
                 public_url: public_url.as_str().to_owned(),
                 allowed_hosts: config.hosts(&public_url),
                 trusted_proxies: config.trusted_proxies.clone(),
-                cursor_key: CursorKey::new(&data.secret("cursor.key")?),
+                cursor_key,
             },
         });
         let metrics = metrics_recorder()?;

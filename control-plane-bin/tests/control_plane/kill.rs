@@ -82,13 +82,11 @@ async fn a_polite_end_interrupts_what_does_not_end_by_itself_and_tells_the_reade
     let accepted: Value = admin.post("/api/mcp/invoke", uptime()).await.json().await.expect("JSON");
     commands.recv().await.expect("a command");
     let path = accepted["streamUrl"].as_str().expect("a path").to_owned();
-    let reader = tokio::spawn({
-        let admin = admin.clone();
-        async move { admin.get(&path).await.text().await.expect("a stream") }
-    });
+    // The headers of the answer are here, so the reader is attached.
+    let reader = admin.get(&path).await;
     server.ask_to_stop();
     // The call ends at its own deadline of 10 s, within the 15 s that the server grants.
-    let stream = reader.await.expect("joined");
+    let stream = reader.text().await.expect("a stream");
     assert!(stream.contains("event: error") && stream.contains("upstream_timeout"), "{stream}");
     assert_eq!(server.wait(), Some(0));
     let (rows, _) = exported(scratch.path());
