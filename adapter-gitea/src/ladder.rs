@@ -31,17 +31,17 @@ impl Question<'_> {
     /// Goes up the ladder.
     pub(crate) async fn answer(&self) -> Result<CiRunList, AdapterError> {
         match self.ask(&self.runs(1)).await? {
-            Answer::Page(first) => self.from_runs(first).await,
+            Answer::Page(first) => self.collect_runs(first).await,
             Answer::Forbidden(scopes) => Err(self.why_forbidden(scopes).await),
             Answer::NotThere => match self.ask(&self.tasks(1)).await? {
-                Answer::Page(first) => self.from_tasks(first).await,
+                Answer::Page(first) => self.collect_tasks(first).await,
                 Answer::Forbidden(scopes) => Err(self.why_forbidden(scopes).await),
                 Answer::NotThere => Err(self.why_not_there().await),
             },
         }
     }
 
-    async fn from_runs(&self, first: Page) -> Result<CiRunList, AdapterError> {
+    async fn collect_runs(&self, first: Page) -> Result<CiRunList, AdapterError> {
         let wanted = self.limit as usize;
         let mut runs: Vec<CiRun> = Vec::new();
         let (mut page, mut number) = (first, 1);
@@ -76,7 +76,7 @@ impl Question<'_> {
     }
 
     /// Reads jobs until they make one run more than wanted: the oldest run that was begun may go on in the next page.
-    async fn from_tasks(&self, first: Page) -> Result<CiRunList, AdapterError> {
+    async fn collect_tasks(&self, first: Page) -> Result<CiRunList, AdapterError> {
         let wanted = self.limit as usize;
         let mut tasks: Vec<normalise::Task> = Vec::new();
         let (mut page, mut number) = (first, 1);

@@ -1,5 +1,6 @@
 //! The check of a configuration.
 
+use egress::TlsTrust;
 use egress::testing::Reply;
 use mcp_core::check::{CheckReport, StepName, StepStatus};
 use mcp_core::error::ErrorCode;
@@ -123,5 +124,35 @@ async fn what_cannot_work_fails_with_its_code_and_quotes_nothing() {
         assert_eq!((report.passed(), report.code), (false, Some(code)));
         assert_eq!(step(&report, StepName::Auth).0, StepStatus::Fail);
         assert!(!format!("{report:?}").contains(TOKEN));
+    }
+}
+
+// proves: C-I01, C-I03, AD-06
+#[tokio::test]
+async fn a_certificate_that_is_not_trusted_is_shown_and_gets_no_token() {
+    let untrusted = World::https(|_| TlsTrust::System).await;
+    let other_pin = World::https(|_| TlsTrust::pin(&"0a".repeat(32)).expect("a pin")).await;
+    for (world, code) in [(untrusted, ErrorCode::TlsUntrusted), (other_pin, ErrorCode::TlsPinMismatch)] {
+        let report = world.check().await;
+        assert_eq!(report.code, Some(code));
+        assert_eq!(
+            report.steps.last().map(|step| (step.step, step.status)),
+            Some((StepName::Tls, StepStatus::Fail))
+        );
+        assert_eq!(report.fingerprint, Some(world.server.fingerprint()));
+        assert!(world.asked().is_empty());
+    }
+}
+
+// proves: C-I02, AD-06
+#[tokio::test]
+async fn a_pinned_certificate_and_a_given_authority_are_trusted() {
+    let pinned = World::https(|server| TlsTrust::pin(&server.fingerprint()).expect("a pin")).await;
+    let given = World::https(|server| TlsTrust::ca_pem(&server.ca_pem()).expect("an authority")).await;
+    for world in [pinned, given] {
+        world.server.on(USER_REPOS, Reply::json(401, json!({})));
+        let report = world.check().await;
+        assert_eq!(report.code, Some(ErrorCode::UpstreamAuth));
+        assert_eq!(report.steps[2].status, StepStatus::Ok);
     }
 }

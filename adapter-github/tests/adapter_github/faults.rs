@@ -57,7 +57,9 @@ async fn what_is_no_list_of_repositories_is_malformed_and_not_repeated() {
         deep.as_str(),
     ] {
         let world = World::new().await;
-        world.server.on("/user/repos", Reply::raw(200, "OK", &[("content-type", "text/html")], body));
+        world
+            .server
+            .on("/user/repos", Reply::raw(200, "OK", &[("content-type", "text/html")], body.to_owned()));
         assert_eq!(
             world.refused("github.list_repos", json!({})).await,
             AdapterError::Malformed,
