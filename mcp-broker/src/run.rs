@@ -201,9 +201,8 @@ async fn publish(
     let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     match result {
         Ok(output) => {
-            let mut output = output.clone();
-            budget::fit(&mut output.structured, budget::REST_BYTES);
-            let result = serde_json::to_string(&CallToolResult::success(output)).unwrap_or_default();
+            let result = CallToolResult::fitting(output.clone(), budget::REST_BYTES);
+            let result = serde_json::to_string(&result).unwrap_or_default();
             streams.publish(correlation, CallEventKind::ToolResult, result).await;
             let done = json!({
                 "correlationId": correlation, "durationMs": duration_ms, "receipt": receipt_text(receipt),
