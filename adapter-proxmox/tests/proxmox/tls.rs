@@ -74,8 +74,8 @@ async fn another_certificate_than_the_confirmed_one_gets_no_token() {
 // proves: P-04
 #[tokio::test]
 async fn a_host_that_is_not_reached_fails_the_step_that_says_why() {
-    let nobody = || StaticResolver(Err(ResolveError::NotFound));
-    let private = || StaticResolver(Ok(vec![[10, 0, 0, 7].into()]));
+    let nobody = || StaticResolver::failing(ResolveError::NotFound);
+    let private = || StaticResolver::new(vec![[10, 0, 0, 7].into()]);
     let closed = format!("https://127.0.0.1:{}", closed_port());
     for (url, policy, resolver, step, code) in [
         ("https://pve.example.com:8006", loopback_policy(), nobody(), StepName::Dns, "upstream_error"),

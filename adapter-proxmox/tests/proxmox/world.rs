@@ -32,7 +32,7 @@ pub(crate) fn refusal(status: u16, reason: &str) -> Reply {
 
 /// Success with any body.
 pub(crate) fn body(text: impl Into<Vec<u8>>) -> Reply {
-    Reply::raw(200, "OK", &[("content-type", "application/json;charset=UTF-8")], text)
+    Reply::raw(200, "OK", &[("content-type", "application/json;charset=UTF-8")], text.into())
 }
 
 /// The pages of a fixture: a path, and what it answers.
@@ -64,7 +64,7 @@ impl Pve {
     pub(crate) fn adapter_trusting(&self, trust: TlsTrust, options: ProxmoxOptions) -> ProxmoxAdapter {
         let policy = loopback_policy();
         let base = EgressUrl::parse(&self.server.url(), &policy).expect("a URL");
-        let resolver = Arc::new(StaticResolver(Err(ResolveError::NotFound)));
+        let resolver = Arc::new(StaticResolver::failing(ResolveError::NotFound));
         ProxmoxAdapter::new(UpstreamClient::new(base, trust, policy, resolver).expect("a client"), options)
     }
 
