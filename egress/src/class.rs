@@ -90,15 +90,13 @@ pub(crate) fn class_of(address: IpAddr) -> AddressClass {
                 .map_or(Special, |(_, class)| *class);
             // A tunnel with a good outer address and a bad inner one is no better than the inner one, and no
             // allowance is meant for it. A metadata service is named as such whatever it is wrapped in.
-            match tunnelled(wide)
-                .into_iter()
-                .flatten()
-                .map(|inner| class_of(inner.into()))
-                .find(|c| *c != Public)
-            {
-                Some(Metadata) => Metadata,
-                Some(_) if outer == Public => Special,
-                Some(_) | None => outer,
+            let inner = || tunnelled(wide).into_iter().flatten().map(|inner| class_of(inner.into()));
+            if inner().any(|class| class == Metadata) {
+                Metadata
+            } else if outer == Public && inner().any(|class| class != Public) {
+                Special
+            } else {
+                outer
             }
         }
     }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::client::UpstreamClient;
 use crate::error::EgressError;
 use crate::refusal::Refusal;
-use crate::target::{EgressUrl, has_doubtful_characters};
+use crate::target::{EgressUrl, has_doubtful_characters, has_unusual_slashes};
 
 /// All but the unreserved characters of RFC 3986, so that no argument ends a segment or begins a query.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -99,10 +99,15 @@ impl Get {
         if has_doubtful_characters(location) {
             return Err(Refusal::Malformed("has whitespace, control characters or a backslash"));
         }
+        if has_unusual_slashes(location) {
+            return Err(Refusal::Malformed("has a scheme without a host"));
+        }
         let path = self.path_and_query(client.base()).map_err(|_| Refusal::Malformed("does not parse"))?;
         let here = client.base().as_url().join(&path);
-        let link =
+        let mut link =
             here.and_then(|here| here.join(location)).map_err(|_| Refusal::Malformed("does not parse"))?;
+        // For a reader of pages, and not sent.
+        link.set_fragment(None);
         EgressUrl::vet(&link, location, client.policy())?;
         if !client.base().same_origin(&link) {
             return Err(Refusal::OtherOrigin);

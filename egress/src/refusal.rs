@@ -26,7 +26,7 @@ pub enum AddressClass {
 
 /// Why a URL, a redirect or an address is refused. Final: trying again does not help, and no later error hides it.
 ///
-/// Messages name the host as it was typed and nothing that was learnt about it.
+/// Messages name the host as the URL does, an address in its usual form, and nothing that was learnt about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -42,7 +42,7 @@ pub enum Refusal {
     /// Plain `http` to something else than loopback or an allowed private address.
     #[error("{host} is dialled over https only")]
     PlainHttp {
-        /// As it was typed.
+        /// As the URL names it.
         host: String,
     },
     /// Not in the list of ports.
@@ -54,13 +54,13 @@ pub enum Refusal {
     /// A name that only means something inside a network, or one in `deny_hosts`.
     #[error("{host} is a name that the egress policy refuses")]
     Name {
-        /// As it was typed.
+        /// As the URL names it.
         host: String,
     },
     /// The host is, or resolves to, an address that is not dialled.
     #[error("{host} is, or resolves to, an address that the egress policy refuses")]
     Address {
-        /// As it was typed.
+        /// As the URL names it.
         host: String,
         /// What was met.
         class: AddressClass,

@@ -44,6 +44,9 @@ impl EgressUrl {
             return Err(Refusal::Malformed("has whitespace, control characters or a backslash"));
         }
         let url = Url::parse(text).map_err(|_| Refusal::Malformed("does not parse"))?;
+        if has_unusual_slashes(text) {
+            return Err(Refusal::Malformed("does not begin with https:// and a host"));
+        }
         Self::vet(&url, text, policy)
     }
 
@@ -125,10 +128,23 @@ pub(crate) fn has_doubtful_characters(text: &str) -> bool {
     text.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\')
 }
 
-/// What stands between `//` and the path.
+/// The parser also takes `https:host` and `https:////host`, which others read as paths.
+pub(crate) fn has_unusual_slashes(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["https:", "http:"].iter().any(|scheme| {
+        text.strip_prefix(scheme).is_some_and(|rest| !rest.starts_with("//") || rest.starts_with("///"))
+    })
+}
+
+/// What stands before the path. Of a relative link, and of `https:host`, it may be too much: never too little.
 fn authority(text: &str) -> &str {
-    let rest = text.split_once("//").map_or("", |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or_default()
+    let is_scheme = |scheme: &str| scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c));
+    let rest = match text.split_once(':') {
+        Some((scheme, rest)) if is_scheme(scheme) => rest,
+        Some(_) | None if text.starts_with("//") => text,
+        Some(_) | None => return "",
+    };
+    rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 fn literal(host: &Host<&str>) -> Option<std::net::IpAddr> {

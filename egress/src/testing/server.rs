@@ -1,7 +1,7 @@
 //! The fake upstream.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,6 +10,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use ring::digest;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
@@ -50,10 +51,11 @@ pub struct FakeServer {
 }
 
 /// The certificate of a server.
+#[derive(Clone)]
 struct Identity {
     ca_pem: String,
     leaf: CertificateDer<'static>,
-    key: PrivatePkcs8KeyDer<'static>,
+    key: Arc<[u8]>,
 }
 
 impl FakeServer {
@@ -64,32 +66,51 @@ impl FakeServer {
 
     /// Serves HTTPS with a certificate for these names only.
     pub async fn https_for(names: &[&str]) -> Self {
-        Self::start(Some(Identity::of_authority(names)), None).await
+        Self::start(Identity::of_authority(names)).await
     }
 
     /// Serves HTTPS with a certificate that is its own authority, as appliances do.
     pub async fn https_self_signed() -> Self {
-        Self::start(Some(Identity::self_signed(&["127.0.0.1", "localhost"])), None).await
+        Self::start(Identity::self_signed(&["127.0.0.1", "localhost"])).await
     }
 
     /// Serves HTTPS with one version of TLS only.
     pub async fn https_tls12_only() -> Self {
         let identity = Identity::of_authority(&["127.0.0.1", "localhost"]);
-        Self::start(Some(identity), Some(&rustls::version::TLS12)).await
+        let tls = identity.acceptor(Some(&rustls::version::TLS12));
+        Self::listen(Ipv4Addr::LOCALHOST.into(), Some(identity), Some(tls)).await
+    }
+
+    /// Serves HTTPS at another address of this machine, such as 127.0.0.2 where the system has it.
+    pub async fn https_at(address: IpAddr) -> Self {
+        let identity = Identity::of_authority(&[&address.to_string(), "localhost"]);
+        let tls = identity.acceptor(None);
+        Self::listen(address, Some(identity), Some(tls)).await
+    }
+
+    /// Shows the certificate of another server, which is public, but has not got its key.
+    ///
+    /// # Panics
+    /// If the other serves plain HTTP.
+    pub async fn https_without_the_key_of(other: &Self) -> Self {
+        let identity = Identity { key: new_key().serialize_der().into(), ..other.identity().clone() };
+        let tls = identity.acceptor(None);
+        Self::listen(Ipv4Addr::LOCALHOST.into(), Some(identity), Some(tls)).await
     }
 
     /// Serves plain HTTP.
     pub async fn http() -> Self {
-        Self::start(None, None).await
+        Self::listen(Ipv4Addr::LOCALHOST.into(), None, None).await
     }
 
-    async fn start(
-        identity: Option<Identity>,
-        version: Option<&'static rustls::SupportedProtocolVersion>,
-    ) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has free ports");
+    async fn start(identity: Identity) -> Self {
+        let tls = identity.acceptor(None);
+        Self::listen(Ipv4Addr::LOCALHOST.into(), Some(identity), Some(tls)).await
+    }
+
+    async fn listen(address: IpAddr, identity: Option<Identity>, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.expect("loopback has free ports");
         let address = listener.local_addr().expect("a bound listener has an address");
-        let tls = identity.as_ref().map(|identity| identity.acceptor(version));
         let state = Arc::new(State::default());
         let accepting = tokio::spawn(accept(listener, tls, Arc::clone(&state))).abort_handle();
         Self { address, identity, state, accepting }
@@ -97,7 +118,7 @@ impl FakeServer {
 
     /// `https://127.0.0.1:PORT`, or `http://…`.
     pub fn url(&self) -> String {
-        self.url_as("127.0.0.1")
+        self.url_as(&self.address.ip().to_string())
     }
 
     /// The same with another host, for a resolver to lead here.
@@ -199,12 +220,16 @@ impl Identity {
     fn acceptor(&self, version: Option<&'static rustls::SupportedProtocolVersion>) -> TlsAcceptor {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = version.map_or_else(|| rustls::ALL_VERSIONS.to_vec(), |version| vec![version]);
+        let key = provider
+            .key_provider
+            .load_private_key(PrivatePkcs8KeyDer::from(self.key.to_vec()).into())
+            .expect("the key is new");
+        let shown = CertifiedKey::new(vec![self.leaf.clone()], key);
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .expect("ring speaks both versions")
             .with_no_client_auth()
-            .with_single_cert(vec![self.leaf.clone()], self.key.clone_key().into())
-            .expect("the key is the certificate's");
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
         TlsAcceptor::from(Arc::new(config))
     }
 }

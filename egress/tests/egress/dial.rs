@@ -104,3 +104,17 @@ async fn a_dropped_call_closes_its_connection() {
     client.get(Get::path(["x"])).await.unwrap();
     assert_eq!(server.accepted(), 2, "the connection with the answer still due is not used again");
 }
+
+#[tokio::test]
+async fn an_idle_connection_lives_for_half_a_minute() {
+    let server = FakeServer::https().await;
+    server.on("/x", Reply::raw(200, "", &[], ""));
+    let client = client_of(&server);
+    for (idle_secs, accepted) in [(0, 1), (29, 1), (31, 2)] {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(idle_secs)).await;
+        tokio::time::resume();
+        client.get(Get::path(["x"])).await.unwrap();
+        assert_eq!(server.accepted(), accepted, "after {idle_secs} s");
+    }
+}

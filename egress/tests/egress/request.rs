@@ -69,6 +69,23 @@ async fn requests_are_plain_reads() {
     assert!(matches!(split, Err(EgressError::Request(_))), "no header is smuggled in a credential");
 }
 
+/// The test above, once more in a process whose environment names a proxy.
+// proves: C-H18
+#[test]
+fn the_environments_proxy_is_not_used() {
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env(name, &url);
+    }
+    let ran = child.args(["--exact", "request::requests_are_plain_reads"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("1 passed"), "{ran:?}");
+    assert!(ran.status.success());
+    assert_eq!(proxy.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
 // proves: C-H15, C-H16
 #[tokio::test]
 async fn redirects_are_followed_by_hand_and_at_home() {

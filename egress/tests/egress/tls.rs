@@ -83,23 +83,42 @@ async fn a_changed_certificate_gets_no_byte() {
     assert!(client_trusting(&server, TlsTrust::System).get(get()).await.is_err());
 }
 
+/// A certificate is public. Whoever shows it must also sign the handshake with its key.
+// proves: C-I03
+#[tokio::test]
+async fn a_copied_certificate_is_no_identity() {
+    let server = FakeServer::https().await;
+    let copycat = answering(FakeServer::https_without_the_key_of(&server).await).await;
+    for trust in [TlsTrust::pin(&server.fingerprint()).unwrap(), TlsTrust::CaPem(server.ca_pem())] {
+        let error = client_trusting(&copycat, trust).get(get()).await.unwrap_err();
+        assert_eq!(error, EgressError::TlsHandshake);
+    }
+    assert!(copycat.accepted() > 0 && copycat.requests().is_empty());
+}
+
 // proves: C-I06
 #[tokio::test]
 async fn what_is_not_tls_is_refused_and_slow_tls_not_waited_for() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("https://{}", listener.local_addr().unwrap());
-    let plaintext = tokio::spawn(async move {
-        let mut got = Vec::new();
-        loop {
+    // Plain HTTP; and the answer of a server that speaks TLS 1.0 or 1.1 only.
+    let hello = |version| {
+        [&[0x16, 3, version, 0, 0x2a, 2, 0, 0, 0x26, 3, version], &[7; 32][..], &[0, 0xc0, 0x13, 0]].concat()
+    };
+    for answer in [b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec(), hello(1), hello(2)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let wrong = tokio::spawn(async move {
             let (mut tcp, _) = listener.accept().await.unwrap();
-            let _ = tcp.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-            let _ = tcp.read_buf(&mut got).await;
-            assert!(!got.windows(6).any(|window| window == b"s3cret"));
-        }
-    });
-    let plain = client(&url, TlsTrust::System, loopback_policy(), Arc::new(StaticResolver::loopback()));
-    assert_eq!(plain.get(get()).await.unwrap_err(), EgressError::TlsHandshake);
-    plaintext.abort();
+            let mut got = Vec::new();
+            tcp.read_buf(&mut got).await.unwrap();
+            tcp.write_all(&answer).await.unwrap();
+            let _ = tcp.read_to_end(&mut got).await;
+            got
+        });
+        let plain = client(&url, TlsTrust::System, loopback_policy(), Arc::new(StaticResolver::loopback()));
+        assert_eq!(plain.get(get()).await.unwrap_err(), EgressError::TlsHandshake);
+        let got = wrong.await.unwrap();
+        assert!(!got.windows(6).any(|window| window == b"s3cret"));
+    }
 
     // A record of TLS whose rest does not come.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
