@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use egress::TlsTrust;
 use egress::testing::{FakeServer, Reply};
 use mcp_core::error::{AdapterError, ErrorCode};
 use proptest::prelude::*;
@@ -125,4 +126,12 @@ fn no_argument_makes_another_path_on_the_wire() {
         assert!(matches!(segments[5..], [] | ["actions", "runs" | "tasks"]), "{path}");
         assert!(segments.iter().all(|part| !part.is_empty() && *part != "." && *part != ".."), "{path}");
     }
+}
+
+// proves: C-N12
+#[tokio::test]
+async fn a_body_whose_end_is_not_vouched_for_is_not_taken_for_whole() {
+    let world = World::https(|server| TlsTrust::pin(&server.fingerprint()).expect("a pin")).await;
+    world.server.on(USER_REPOS, Reply::json(200, json!([])).no_close_notify());
+    assert_eq!(world.refused("gitea.list_repos", json!({})).await.code(), ErrorCode::UpstreamError);
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use egress::TlsTrust;
 use egress::testing::Reply;
 use mcp_core::error::{AdapterError, ErrorCode};
 use serde_json::json;
@@ -110,4 +111,12 @@ async fn an_echoed_credential_reaches_no_message() {
         let error = world.refused("github.get_recent_ci_runs", repo()).await;
         assert!(!format!("{error} {error:?}").contains(TOKEN), "{status}: {error}");
     }
+}
+
+// proves: C-N12
+#[tokio::test]
+async fn a_body_whose_end_is_not_vouched_for_is_not_taken_for_whole() {
+    let world = World::https(|server| TlsTrust::pin(&server.fingerprint()).expect("a pin")).await;
+    world.server.on("/user/repos", Reply::json(200, json!([])).no_close_notify());
+    assert_eq!(world.refused("github.list_repos", json!({})).await.code(), ErrorCode::UpstreamError);
 }
