@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adapter_gitea::{GiteaAdapter, GiteaOptions, GiteaToken};
-use adapter_github::{DEFAULT_BASE_URL, GithubAdapter, GithubOptions, GithubToken};
+use adapter_github::{GithubAdapter, GithubOptions, GithubToken};
 use adapter_proxmox::{ProxmoxAdapter, ProxmoxOptions, PveToken};
 use egress::{EgressPolicy, EgressUrl, Refusal, Resolver, TlsTrust, UpstreamClient};
 use mcp_core::adapter_config::{AdapterConfig, AdapterFactory, ConfigRefused, TlsSetting};
@@ -11,25 +11,17 @@ use mcp_core::check::{CheckStep, StepName, UpstreamAdapter};
 use mcp_core::error::ErrorCode;
 use mcp_core::secret::SecretValue;
 use mcp_core::tool::AdapterKind;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+/// Hosts of the public service.
+const PUBLIC_GITHUB: [&str; 2] = ["api.github.com", "github.com"];
 
 /// Builds adapters over the egress guard.
 pub(crate) struct GuardedFactory {
     policy: Arc<EgressPolicy>,
     resolver: Arc<dyn Resolver>,
 }
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct ProxmoxSettings {
-    allow_overprivileged: bool,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct NoSettings {}
 
 impl GuardedFactory {
     pub(crate) fn new(policy: Arc<EgressPolicy>, resolver: Arc<dyn Resolver>) -> Self {
@@ -38,7 +30,7 @@ impl GuardedFactory {
 
     fn client(&self, config: &AdapterConfig) -> Result<UpstreamClient, ConfigRefused> {
         let url = EgressUrl::parse(base_url(config)?, &self.policy).map_err(refused)?;
-        let trust = trust(config)?;
+        let trust = trust(config, url.host())?;
         UpstreamClient::new(url, trust, Arc::clone(&self.policy), Arc::clone(&self.resolver)).map_err(
             |error| {
                 let fix = "check the certificate settings of this adapter";
@@ -52,17 +44,16 @@ impl AdapterFactory for GuardedFactory {
     fn build(&self, config: &AdapterConfig) -> Result<Arc<dyn UpstreamAdapter>, ConfigRefused> {
         match config.kind {
             AdapterKind::Proxmox => {
-                let ProxmoxSettings { allow_overprivileged } = options(config)?;
-                let options = ProxmoxOptions { allow_overprivileged };
+                let options: ProxmoxOptions = options(config)?;
                 Ok(Arc::new(ProxmoxAdapter::new(self.client(config)?, options)))
             }
             AdapterKind::Github => {
-                let NoSettings {} = options(config)?;
-                Ok(Arc::new(GithubAdapter::new(self.client(config)?, GithubOptions::default())))
+                let options: GithubOptions = options(config)?;
+                Ok(Arc::new(GithubAdapter::new(self.client(config)?, options)))
             }
             AdapterKind::Gitea => {
-                let NoSettings {} = options(config)?;
-                Ok(Arc::new(GiteaAdapter::new(self.client(config)?, GiteaOptions::default())))
+                let options: GiteaOptions = options(config)?;
+                Ok(Arc::new(GiteaAdapter::new(self.client(config)?, options)))
             }
             AdapterKind::Ssh => {
                 let fix = "add the host with: control-plane targets enroll NAME";
@@ -98,8 +89,10 @@ impl AdapterFactory for GuardedFactory {
 
 fn base_url(config: &AdapterConfig) -> Result<&str, ConfigRefused> {
     match (&config.base_url, config.kind) {
-        (Some(url), _) => Ok(url),
-        (None, AdapterKind::Github) => Ok(DEFAULT_BASE_URL),
+        // Pasted from the browser or from documentation, it may carry the path that the adapter adds itself.
+        (Some(url), AdapterKind::Proxmox) => Ok(adapter_proxmox::base_url(url)),
+        (given, AdapterKind::Github) => Ok(adapter_github::base_url(given.as_deref())),
+        (Some(url), AdapterKind::Gitea | AdapterKind::Ssh) => Ok(url),
         (None, AdapterKind::Proxmox | AdapterKind::Gitea | AdapterKind::Ssh) => {
             let fix = "give base_url, such as https://host.example:8006";
             Err(config_refused(CheckStep::fail(
@@ -112,9 +105,8 @@ fn base_url(config: &AdapterConfig) -> Result<&str, ConfigRefused> {
 }
 
 /// GitHub's own service is vouched for by the system's roots, and by nothing that a tenant could say instead (AD-06).
-fn trust(config: &AdapterConfig) -> Result<TlsTrust, ConfigRefused> {
-    let is_public_github = config.kind == AdapterKind::Github
-        && config.base_url.as_deref().is_none_or(|url| url.contains("api.github.com"));
+fn trust(config: &AdapterConfig, host: &str) -> Result<TlsTrust, ConfigRefused> {
+    let is_public_github = config.kind == AdapterKind::Github && PUBLIC_GITHUB.contains(&host);
     let refused = |message: String| {
         let fix = "give a CA in PEM, or the SHA-256 fingerprint that the check shows";
         config_refused(CheckStep::fail(StepName::Tls, message, fix))
@@ -146,4 +138,53 @@ fn refused(refusal: Refusal) -> ConfigRefused {
 
 fn config_refused(step: CheckStep) -> ConfigRefused {
     ConfigRefused { code: ErrorCode::ConfigRefused, step }
+}
+
+#[cfg(test)]
+mod tests {
+    use egress::SystemResolver;
+    use serde_json::json;
+
+    use super::*;
+
+    fn built(config: Value) -> Result<(), ConfigRefused> {
+        let factory = GuardedFactory::new(Arc::new(EgressPolicy::default()), Arc::new(SystemResolver));
+        let config = serde_json::from_value(config).expect("a configuration");
+        factory.build(&config).map(drop)
+    }
+
+    // proves: AD-06, C-H04, C-H06, C-H08, C-H09, C-P11
+    #[test]
+    fn what_could_be_turned_against_us_makes_no_adapter() {
+        let pin = json!({"mode": "sha256_pin", "sha256": "ab".repeat(32)});
+        assert!(built(json!({"type": "github"})).is_ok());
+        assert!(
+            built(json!({"type": "github", "base_url": "https://ghes.example/api/v3", "tls": pin})).is_ok()
+        );
+        assert!(built(json!({"type": "proxmox", "base_url": "https://pve.example:8006/api2/json"})).is_ok());
+        for config in [
+            json!({"type": "github", "tls": pin}),
+            json!({"type": "github", "base_url": "https://API.github.com/", "tls": pin}),
+            json!({"type": "gitea"}),
+            json!({"type": "gitea", "base_url": "https://169.254.169.254"}),
+            json!({"type": "gitea", "base_url": "https://10.0.0.1"}),
+            json!({"type": "gitea", "base_url": "https://user@git.example"}),
+            json!({"type": "gitea", "base_url": "http://git.example"}),
+            json!({"type": "gitea", "base_url": "file:///etc/passwd"}),
+            json!({"type": "gitea", "base_url": "https://git.example:22"}),
+            json!({"type": "gitea", "base_url": "https://git.example", "options": {"command": "id"}}),
+            json!({"type": "gitea", "base_url": "https://git.example", "tls": {"mode": "ca_pem", "ca_pem": "junk"}}),
+            json!({"type": "ssh", "base_url": "https://host.example"}),
+        ] {
+            let refused = built(config.clone()).expect_err(&config.to_string());
+            assert!(refused.step.fix.is_some_and(|fix| !fix.is_empty()), "{config}");
+        }
+    }
+
+    #[test]
+    fn a_refused_private_address_says_which_line_would_allow_it() {
+        let refused = built(json!({"type": "gitea", "base_url": "https://10.1.2.3"})).expect_err("refused");
+        assert_eq!(refused.code, ErrorCode::EgressDenied);
+        assert!(refused.step.fix.expect("a fix").contains("10.1.2.3"));
+    }
 }
