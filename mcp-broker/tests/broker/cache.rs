@@ -43,7 +43,7 @@ async fn a_list_is_fetched_once_a_minute_per_target_and_each_call_is_audited() {
     assert_eq!(world.reached(), 3);
 }
 
-// proves: B-15
+// proves: B-15, T-11
 #[tokio::test(start_paused = true)]
 async fn a_live_tool_is_never_cached() {
     let world = World::new();
