@@ -150,3 +150,22 @@ impl fmt::Debug for Judge {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A container without certificates.
+    // proves: C-I01
+    #[test]
+    fn without_authorities_nobody_is_trusted() {
+        let judge = Judge::Authorities(web_pki(Arc::new(RootCertStore::empty())));
+        let shown = CertificateDer::from(vec![0x30, 0]);
+        let name = ServerName::try_from("host.example").unwrap();
+        let verdict =
+            Verifier { judge }.verify_server_cert(&shown, &[], &name, &[], UnixTime::now()).unwrap_err();
+        let error = handshake_error(&std::io::Error::new(std::io::ErrorKind::InvalidData, verdict));
+        let EgressError::TlsUntrusted { fingerprint } = error else { panic!("{error:?}") };
+        assert_eq!(fingerprint, hex(digest::digest(&digest::SHA256, &[0x30, 0]).as_ref()));
+    }
+}

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use ring::digest;
-use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
@@ -56,6 +56,7 @@ struct Identity {
     ca_pem: String,
     leaf: CertificateDer<'static>,
     key: Arc<[u8]>,
+    versions: &'static [&'static SupportedProtocolVersion],
 }
 
 impl FakeServer {
@@ -77,25 +78,23 @@ impl FakeServer {
     /// Serves HTTPS with one version of TLS only.
     pub async fn https_tls12_only() -> Self {
         let identity = Identity::of_authority(&["127.0.0.1", "localhost"]);
-        let tls = identity.acceptor(Some(&rustls::version::TLS12));
-        Self::listen(Ipv4Addr::LOCALHOST.into(), Some(identity), Some(tls)).await
+        Self::start(Identity { versions: &[&rustls::version::TLS12], ..identity }).await
     }
 
     /// Serves HTTPS at another address of this machine, such as 127.0.0.2 where the system has it.
     pub async fn https_at(address: IpAddr) -> Self {
         let identity = Identity::of_authority(&[&address.to_string(), "localhost"]);
-        let tls = identity.acceptor(None);
+        let tls = identity.acceptor();
         Self::listen(address, Some(identity), Some(tls)).await
     }
 
-    /// Shows the certificate of another server, which is public, but has not got its key.
+    /// Shows the certificate of another server, which is public, but has not got its key. Speaks the same versions.
     ///
     /// # Panics
     /// If the other serves plain HTTP.
     pub async fn https_without_the_key_of(other: &Self) -> Self {
         let identity = Identity { key: new_key().serialize_der().into(), ..other.identity().clone() };
-        let tls = identity.acceptor(None);
-        Self::listen(Ipv4Addr::LOCALHOST.into(), Some(identity), Some(tls)).await
+        Self::start(identity).await
     }
 
     /// Serves plain HTTP.
@@ -104,7 +103,7 @@ impl FakeServer {
     }
 
     async fn start(identity: Identity) -> Self {
-        let tls = identity.acceptor(None);
+        let tls = identity.acceptor();
         Self::listen(Ipv4Addr::LOCALHOST.into(), Some(identity), Some(tls)).await
     }
 
@@ -208,25 +207,34 @@ impl Identity {
         let ca = CertifiedIssuer::self_signed(ca, new_key()).expect("the parameters are fixed");
         let key = new_key();
         let leaf = params(names, "fake upstream").signed_by(&key, &ca).expect("the parameters are fixed");
-        Self { ca_pem: ca.pem(), leaf: leaf.der().clone(), key: key.serialize_der().into() }
+        Self {
+            ca_pem: ca.pem(),
+            leaf: leaf.der().clone(),
+            key: key.serialize_der().into(),
+            versions: rustls::ALL_VERSIONS,
+        }
     }
 
     fn self_signed(names: &[&str]) -> Self {
         let key = new_key();
         let leaf = params(names, "fake appliance").self_signed(&key).expect("the parameters are fixed");
-        Self { ca_pem: leaf.pem(), leaf: leaf.der().clone(), key: key.serialize_der().into() }
+        Self {
+            ca_pem: leaf.pem(),
+            leaf: leaf.der().clone(),
+            key: key.serialize_der().into(),
+            versions: rustls::ALL_VERSIONS,
+        }
     }
 
-    fn acceptor(&self, version: Option<&'static rustls::SupportedProtocolVersion>) -> TlsAcceptor {
+    fn acceptor(&self) -> TlsAcceptor {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let versions = version.map_or_else(|| rustls::ALL_VERSIONS.to_vec(), |version| vec![version]);
         let key = provider
             .key_provider
             .load_private_key(PrivatePkcs8KeyDer::from(self.key.to_vec()).into())
             .expect("the key is new");
         let shown = CertifiedKey::new(vec![self.leaf.clone()], key);
         let config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&versions)
+            .with_protocol_versions(self.versions)
             .expect("ring speaks both versions")
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));

@@ -87,13 +87,14 @@ async fn a_changed_certificate_gets_no_byte() {
 // proves: C-I03
 #[tokio::test]
 async fn a_copied_certificate_is_no_identity() {
-    let server = FakeServer::https().await;
-    let copycat = answering(FakeServer::https_without_the_key_of(&server).await).await;
-    for trust in [TlsTrust::pin(&server.fingerprint()).unwrap(), TlsTrust::CaPem(server.ca_pem())] {
-        let error = client_trusting(&copycat, trust).get(get()).await.unwrap_err();
-        assert_eq!(error, EgressError::TlsHandshake);
+    for server in [FakeServer::https().await, FakeServer::https_tls12_only().await] {
+        let copycat = answering(FakeServer::https_without_the_key_of(&server).await).await;
+        for trust in [TlsTrust::pin(&server.fingerprint()).unwrap(), TlsTrust::CaPem(server.ca_pem())] {
+            let error = client_trusting(&copycat, trust).get(get()).await.unwrap_err();
+            assert_eq!(error, EgressError::TlsHandshake);
+        }
+        assert!(copycat.accepted() > 0 && copycat.requests().is_empty());
     }
-    assert!(copycat.accepted() > 0 && copycat.requests().is_empty());
 }
 
 // proves: C-I06
