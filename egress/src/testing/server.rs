@@ -19,6 +19,8 @@ use tokio_rustls::TlsAcceptor;
 use super::reply::{After, Reply};
 use crate::trust::hex;
 
+static TLS12_ONLY: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
+
 /// A request that the server saw.
 #[derive(Debug, Clone)]
 pub struct Seen {
@@ -78,7 +80,7 @@ impl FakeServer {
     /// Serves HTTPS with one version of TLS only.
     pub async fn https_tls12_only() -> Self {
         let identity = Identity::of_authority(&["127.0.0.1", "localhost"]);
-        Self::start(Identity { versions: &[&rustls::version::TLS12], ..identity }).await
+        Self::start(Identity { versions: &TLS12_ONLY, ..identity }).await
     }
 
     /// Serves HTTPS at another address of this machine, such as 127.0.0.2 where the system has it.
