@@ -259,6 +259,8 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Stat
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((tcp, _)) = listener.accept().await {
         state.accepted.fetch_add(1, Ordering::SeqCst);
+        // Head and body are written apart; a measurement must not wait for the kernel to put them together.
+        let _ = tcp.set_nodelay(true);
         let (tls, state) = (tls.clone(), Arc::clone(&state));
         // The set ends them all when the server is dropped.
         connections.spawn(async move {
