@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use crate::check;
 use crate::client::GiteaClient;
 use crate::config::GiteaOptions;
-use crate::redact::redact;
 use crate::token::GiteaToken;
 use crate::tools::{get_recent_ci_runs, list_repos};
+use upstream::redact::redact;
 
 /// Reads one Gitea or Forgejo on behalf of one tenant.
 pub struct GiteaAdapter {

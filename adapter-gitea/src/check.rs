@@ -10,10 +10,10 @@ use crate::client::{Answer, GiteaClient};
 use crate::endpoint::{Endpoint, PageOf};
 use crate::error::{forbidden, no_api};
 use crate::normalise;
-use crate::reach;
 use crate::token::GiteaToken;
 use crate::tools::list_repos::SCOPES;
 use crate::version::{Product, ServerVersion};
+use upstream::reach;
 
 const GRANT: &str = "create an access token with the scopes read:user and read:repository";
 

@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::endpoint::Endpoint;
 use crate::error::{explain, missing_scopes};
 use crate::paging::PageHeaders;
-use crate::reach::{led_away, unreached};
 use crate::token::GiteaToken;
+use upstream::reach::{led_away, unreached};
 
 /// Renamed users and repositories answer with a redirect each.
 const MAX_REDIRECTS: usize = 3;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::runs::{RunPage, runs};
 pub use self::tasks::{Task, TaskPage, grouped, tasks};
-use crate::lenient;
+use upstream::lenient;
 
 /// Reads the answer of `/user/repos`.
 ///

@@ -11,8 +11,8 @@ use crate::client::{API_VERSION, GithubClient, header, success};
 use crate::endpoint::{Endpoint, RepoPath, RunFilter};
 use crate::error::Failure;
 use crate::normalise;
-use crate::reach;
 use crate::token::GithubToken;
+use upstream::reach;
 
 const GRANT: &str =
     "grant the token Metadata: read and Actions: read for the repositories that should be visible";

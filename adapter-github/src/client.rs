@@ -11,9 +11,9 @@ use crate::endpoint::Endpoint;
 use crate::error::{Failure, Refusal, explain};
 use crate::etag::EtagCache;
 use crate::rate::{RateGate, RateHeaders, Verdict, read, whole_seconds};
-use crate::reach::{led_away, unreached};
-use crate::redact::redact;
 use crate::token::GithubToken;
+use upstream::reach::{led_away, unreached};
+use upstream::redact::redact;
 
 /// Pinned: GitHub answers 400 to a version that it does not know, and the default moves.
 pub(crate) const API_VERSION: &str = "2022-11-28";

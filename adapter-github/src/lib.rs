@@ -7,11 +7,8 @@ mod config;
 mod endpoint;
 mod error;
 mod etag;
-mod lenient;
 pub mod normalise;
 mod rate;
-mod reach;
-mod redact;
 mod token;
 mod tools;
 

@@ -8,7 +8,7 @@ use mcp_core::tool::github::{CiRun, Repo};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::lenient;
+use upstream::lenient;
 
 /// One page of runs.
 #[derive(Debug, Clone, PartialEq)]

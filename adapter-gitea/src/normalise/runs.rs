@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{RawUser, native, page, read, said, settled, time};
-use crate::lenient;
+use upstream::lenient;
 
 /// One page of runs.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use mcp_core::tool::gitea::CiRun;
 use serde::Deserialize;
 
 use super::{native, page, read, said, time};
-use crate::lenient;
+use upstream::lenient;
 
 /// One page of tasks.
 #[derive(Debug, Clone, PartialEq)]

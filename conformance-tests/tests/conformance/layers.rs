@@ -56,8 +56,11 @@ fn the_core_imports_nothing_and_the_agent_imports_the_core_only() {
     for package in packages() {
         match package.name.as_str() {
             "mcp-core" | "egress" => assert_eq!(imports(&package), Vec::<String>::new()),
-            "adapter-proxmox" | "adapter-github" | "adapter-gitea" => {
+            "adapter-proxmox" | "upstream" => {
                 assert_eq!(imports(&package), ["egress", "mcp-core"], "{}", package.name);
+            }
+            "adapter-github" | "adapter-gitea" => {
+                assert_eq!(imports(&package), ["egress", "mcp-core", "upstream"], "{}", package.name);
             }
             "relay-agent" | "adapter-ssh" | "mcp-broker" | "secrets" | "audit" | "tenancy" => {
                 assert_eq!(imports(&package), ["mcp-core"], "{}", package.name);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 const MARK: &str = "[REDACTED]";
 
 /// Replaces the secret wherever it stands in a text.
-pub(crate) fn redact(data: &mut Map<String, Value>, secret: &SecretValue) {
+pub fn redact(data: &mut Map<String, Value>, secret: &SecretValue) {
     #[expect(clippy::disallowed_methods, reason = "it is looked for, to be taken out")]
     let secret = secret.reveal();
     if !secret.is_empty() {

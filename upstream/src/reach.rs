@@ -6,7 +6,7 @@ use mcp_core::error::{AdapterError, ErrorCode};
 use tokio::time::{Instant, timeout_at};
 
 /// What a call reports when no answer came.
-pub(crate) fn unreached(error: EgressError) -> AdapterError {
+pub fn unreached(error: EgressError) -> AdapterError {
     let failed = |what: &str| AdapterError::Upstream(what.to_owned());
     match error {
         EgressError::Refused(_) => AdapterError::EgressDenied,
@@ -23,12 +23,12 @@ pub(crate) fn unreached(error: EgressError) -> AdapterError {
 }
 
 /// What a call reports when a redirect leads where the credential may not go.
-pub(crate) fn led_away(_: Refusal) -> AdapterError {
+pub fn led_away(_: Refusal) -> AdapterError {
     AdapterError::Upstream("the upstream redirects to another place, and that is not followed".to_owned())
 }
 
 /// Takes the steps egress, dns and tls. False when one of them failed, which ends the check.
-pub(crate) async fn take_steps(http: &UpstreamClient, deadline: Instant, report: &mut CheckReport) -> bool {
+pub async fn take_steps(http: &UpstreamClient, deadline: Instant, report: &mut CheckReport) -> bool {
     let host = http.base().host();
     let probed = timeout_at(deadline, http.probe_tls()).await;
     let probe = probed.unwrap_or(TlsProbe::Unreachable(EgressError::Timeout));

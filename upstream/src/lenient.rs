@@ -6,12 +6,12 @@ use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
 /// Reads a whole number that is not negative, from a number or from digits in a string.
-pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_any(Number)?.ok_or_else(|| D::Error::custom("null in place of a number"))
 }
 
 /// As [`number`], where null and absence are answers too.
-pub(crate) fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     deserializer.deserialize_any(Number)
 }
 

@@ -1,0 +1,5 @@
+#![doc = include_str!("../README.md")]
+
+pub mod lenient;
+pub mod reach;
+pub mod redact;
