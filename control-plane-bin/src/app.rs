@@ -228,6 +228,12 @@ fn egress_policy(config: &Config, listeners: &Listeners) -> Arc<EgressPolicy> {
     let mut policy = config.egress.clone();
     let own = [listeners.public.local_addr(), listeners.internal.local_addr()];
     policy.own_addresses.extend(own.into_iter().flatten());
+    if let Some(proxy) = &policy.proxy {
+        tracing::warn!(
+            %proxy,
+            "addresses are vetted by the egress proxy: what a host's name resolves to is not checked here"
+        );
+    }
     Arc::new(policy)
 }
 

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use egress::EgressPolicy;
+use egress::{EgressPolicy, ProxyUrl};
 use http_api::AllowedHosts;
 use ipnet::IpNet;
 use mcp_broker::memory::Limits;
@@ -125,6 +125,14 @@ pub struct EgressSettings {
     /// Allow this machine's own loopback addresses. For trying things out.
     #[arg(long = "egress-allow-loopback", env = "CORECI_EGRESS_ALLOW_LOOPBACK", num_args = 0..=1, default_missing_value = "true")]
     pub allow_loopback: Option<bool>,
+    /// HTTP proxy through which adapters reach their hosts. It must vet addresses itself: names are not resolved here.
+    #[arg(
+        long = "egress-proxy",
+        env = "CORECI_EGRESS_PROXY",
+        value_name = "http://HOST:PORT",
+        hide_env_values = true
+    )]
+    pub proxy: Option<String>,
 }
 
 /// Who owns the network that this process stands in.
@@ -146,12 +154,14 @@ impl EgressSettings {
             ports: self.ports.or(other.ports),
             allow_http: self.allow_http.or(other.allow_http),
             allow_loopback: self.allow_loopback.or(other.allow_loopback),
+            proxy: self.proxy.or(other.proxy),
         }
     }
 
-    fn policy(self) -> EgressPolicy {
+    fn policy(self) -> Result<EgressPolicy, ConfigError> {
         let defaults = EgressPolicy::default();
-        EgressPolicy {
+        let proxy = self.proxy.as_deref().map(ProxyUrl::parse).transpose();
+        Ok(EgressPolicy {
             mode: match self.mode {
                 Some(EgressMode::Saas) => egress::Mode::Saas,
                 Some(EgressMode::SelfHosted) | None => egress::Mode::SelfHosted,
@@ -162,7 +172,8 @@ impl EgressSettings {
             allow_http: self.allow_http.unwrap_or(defaults.allow_http),
             allow_loopback: self.allow_loopback.unwrap_or(defaults.allow_loopback),
             own_addresses: defaults.own_addresses,
-        }
+            proxy: proxy.map_err(|_| ConfigError::EgressProxy)?,
+        })
     }
 }
 
@@ -225,6 +236,9 @@ pub enum ConfigError {
         "internal_listen must be a loopback address, since metrics are served there without authentication"
     )]
     InternalNotLoopback,
+    /// The egress proxy is not one. The text is not repeated, since it may hold a password.
+    #[error("egress.proxy must be http://host:port, without user, password and path")]
+    EgressProxy,
 }
 
 impl Settings {
@@ -292,7 +306,7 @@ impl Settings {
                 .limits
                 .in_flight
                 .map_or(mcp_broker::DEFAULT_IN_FLIGHT_LIMIT, |limit| limit.get() as usize),
-            egress: self.egress.policy(),
+            egress: self.egress.policy()?,
         })
     }
 }
@@ -400,6 +414,21 @@ mod tests {
         let refused = read("lisen = \"127.0.0.1:2\"\n").expect_err("refused").to_string();
         assert!(refused.contains("lisen"), "{refused}");
         std::fs::remove_dir_all(directory).expect("removed");
+    }
+
+    #[test]
+    fn an_egress_proxy_is_named_by_the_settings_or_refused_by_its_key() {
+        let named = |proxy: &str| {
+            let file: Settings = toml::from_str(&format!("[egress]\nproxy = \"{proxy}\"\n")).expect("TOML");
+            settings("127.0.0.1:1").or(file).check().map(|config| config.egress.proxy)
+        };
+        let proxy = named("http://proxy.corp:3128").expect("taken").expect("one");
+        assert_eq!(proxy.to_string(), "http://proxy.corp:3128");
+        assert_eq!(settings("127.0.0.1:1").check().expect("taken").egress.proxy, None);
+        for text in ["", "proxy.corp:3128", "https://proxy.corp:3128", "http://u:s3cret@proxy.corp:3128"] {
+            let refused = named(text).expect_err(text).to_string();
+            assert!(refused.contains("egress.proxy") && !refused.contains("s3cret"), "{refused}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! One connection: resolve once, vet, dial only what was vetted, shake hands.
+//! One connection: resolve once, vet, dial only what was vetted, shake hands. Or: vet what can be told without a lookup,
+//! ask the operator's proxy for a tunnel, shake hands.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::error::EgressError;
 use crate::policy::EgressPolicy;
+use crate::proxy::{ProxyUrl, open_tunnel};
 use crate::resolver::{ResolveError, Resolver};
 use crate::target::EgressUrl;
 use crate::verifier::handshake_error;
@@ -40,8 +42,10 @@ impl Dialer {
     /// Opens one connection. The deadline is the call's; this step's own limits lie inside it.
     pub(crate) async fn dial(&self, deadline: Instant) -> Result<Box<dyn Stream>, EgressError> {
         let dial_deadline = deadline.min(Instant::now() + DIAL);
-        let vetted = self.vetted(dial_deadline).await?;
-        let tcp = connect(&vetted, dial_deadline).await?;
+        let tcp = match &self.policy.proxy {
+            Some(proxy) => self.tunnel(proxy, dial_deadline).await?,
+            None => connect(&self.vetted(dial_deadline).await?, dial_deadline).await?,
+        };
         if !self.base.is_https() {
             return Ok(Box::new(tcp));
         }
@@ -53,6 +57,22 @@ impl Dialer {
             Ok(Err(error)) => Err(handshake_error(&error)),
             Err(_) => Err(EgressError::Timeout),
         }
+    }
+
+    /// A way to the host through the operator's proxy. The host's name is not resolved here.
+    async fn tunnel(&self, proxy: &ProxyUrl, deadline: Instant) -> Result<TcpStream, EgressError> {
+        // As when it was typed: without a lookup there is nothing else to hold the policy of today against.
+        let url = self.base.as_url();
+        EgressUrl::vet(url, url.as_str(), &self.policy)?;
+        let found = match timeout_at(deadline, proxy.addresses(self.resolver.as_ref())).await {
+            Ok(found) => found.map_err(|_| EgressError::Connect)?,
+            Err(_) => return Err(EgressError::Timeout),
+        };
+        let mut tcp = connect(&Vetted::of_proxy(found, proxy.port()), deadline).await?;
+        timeout_at(deadline, open_tunnel(&mut tcp, &self.base.host_and_port()))
+            .await
+            .unwrap_or(Err(EgressError::Timeout))?;
+        Ok(tcp)
     }
 
     async fn vetted(&self, deadline: Instant) -> Result<Vetted, EgressError> {

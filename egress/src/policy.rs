@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 
+use crate::proxy::ProxyUrl;
+
 /// Who owns the network that this process stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
@@ -36,6 +38,9 @@ pub struct EgressPolicy {
     /// Where we listen and where our database does: never dialled. An unspecified address stands for every address
     /// of this machine.
     pub own_addresses: Vec<SocketAddr>,
+    /// The proxy through which everything goes out. Never taken from the environment. What a name resolves to is then
+    /// the proxy's to find out and to vet; names and IP literals are still vetted here, and plain `http` is refused.
+    pub proxy: Option<ProxyUrl>,
 }
 
 impl Default for EgressPolicy {
@@ -48,6 +53,7 @@ impl Default for EgressPolicy {
             allow_http: false,
             allow_loopback: false,
             own_addresses: Vec::new(),
+            proxy: None,
         }
     }
 }

@@ -79,6 +79,10 @@ impl EgressUrl {
         if !policy.ports.contains(&port) {
             return Err(Refusal::Port { port });
         }
+        // The proxy and everyone behind it would read along.
+        if url.scheme() == "http" && policy.proxy.is_some() {
+            return Err(Refusal::PlainHttp { host: name });
+        }
         Ok(Self { url: url.clone(), host: name, port })
     }
 
@@ -103,13 +107,21 @@ impl EgressUrl {
 
     /// Host and port for the `Host` header: no user, no final dot, no default port.
     pub(crate) fn authority(&self) -> String {
-        let host = match self.url.host() {
+        match self.url.port() {
+            Some(port) => format!("{}:{port}", self.bracketed()),
+            None => self.bracketed(),
+        }
+    }
+
+    /// Host and port for a proxy: no final dot, always a port.
+    pub(crate) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.bracketed(), self.port)
+    }
+
+    fn bracketed(&self) -> String {
+        match self.url.host() {
             Some(Host::Ipv6(address)) => format!("[{address}]"),
             _ => self.host.clone(),
-        };
-        match self.url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host,
         }
     }
 

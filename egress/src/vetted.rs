@@ -11,7 +11,7 @@ use crate::refusal::{AddressClass, Refusal};
 /// More are not tried: an answer of 500 addresses is an attempt to make us scan.
 const MAX_TRIED: usize = 8;
 
-/// Addresses that may be dialled. Only vetting makes one, and only the dialer takes one.
+/// Addresses that may be dialled. Only vetting, or the operator's word on a proxy, makes one, and only the dialer takes one.
 #[derive(Debug)]
 pub(crate) struct Vetted(Vec<SocketAddr>);
 
@@ -51,6 +51,11 @@ impl Vetted {
             }
         }
         Ok(Self(dialable))
+    }
+
+    /// The addresses of the operator's own proxy, which nobody else can name. They may well be private.
+    pub(crate) fn of_proxy(found: impl IntoIterator<Item = IpAddr>, port: u16) -> Self {
+        Self(found.into_iter().take(MAX_TRIED).map(|address| SocketAddr::new(address, port)).collect())
     }
 
     /// In the resolver's order; at most eight.

@@ -2,6 +2,7 @@
 
 mod dial;
 mod doors;
+mod proxy;
 mod request;
 mod support;
 mod tls;
