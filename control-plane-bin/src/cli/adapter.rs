@@ -13,9 +13,18 @@ use super::{CommandError, Context, say};
 use crate::client::{Client, ClientError};
 use crate::output::{self, Format};
 
+/// What a credential should be allowed, and no more.
+const LEAST_PRIVILEGE: &str = "\
+The credential needs to read, and should be able to do nothing else:
+  proxmox  an API token with the role PVEAuditor on path / (Datacenter > Permissions > API tokens), given as
+           USER@REALM!TOKENID=SECRET; the node is named with each call
+  github   a fine-grained personal access token with metadata:read and actions:read for the repositories
+  gitea    an access token with the scopes read:user and read:repository";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdapterCommand {
     /// Configure an adapter. It is checked against its upstream first.
+    #[command(after_long_help = LEAST_PRIVILEGE)]
     Add(AddArgs),
     /// List adapters.
     List {
@@ -188,4 +197,39 @@ async fn find(client: &Client, wanted: &str) -> Result<String, CommandError> {
     let found = adapters.iter().find(|one| one["id"] == json!(wanted) || one["name"] == json!(wanted));
     let id = found.and_then(|one| one["id"].as_str()).map(str::to_owned);
     id.ok_or_else(|| CommandError::NotFound("there is no such adapter: adapter list shows them".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use mcp_core::tool::{ToolName, catalogue};
+
+    use crate::cli::Cli;
+
+    // proves: P-06, GH-11
+    #[test]
+    fn the_help_says_what_the_credential_needs_and_the_node_is_always_named() {
+        let mut command = Cli::command();
+        let add =
+            command.find_subcommand_mut("adapter").and_then(|adapter| adapter.find_subcommand_mut("add"));
+        let help = add.expect("adapter add").render_long_help().to_string();
+        for word in ["PVEAuditor", "actions:read", "read:user", "read:repository"] {
+            assert!(help.contains(word), "{word}");
+        }
+        for tool in [ToolName::ProxmoxListVms, ToolName::ProxmoxGetVmStatus, ToolName::ProxmoxGetNodeMetrics]
+        {
+            let definition = catalogue().iter().find(|known| known.name == tool).expect("one of the nine");
+            let required = definition.input_schema["required"].as_array().expect("a list");
+            assert!(required.iter().any(|name| name == "node"), "{tool}");
+        }
+    }
+
+    #[test]
+    fn options_are_json_where_they_can_be() {
+        let parsed = super::options(&["allow_overprivileged=true".to_owned(), "note=plain".to_owned()]);
+        let parsed = parsed.expect("options");
+        assert_eq!(parsed["allow_overprivileged"], true);
+        assert_eq!(parsed["note"], "plain");
+        assert!(super::options(&["no-value".to_owned()]).is_err());
+    }
 }

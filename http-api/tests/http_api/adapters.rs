@@ -37,7 +37,7 @@ async fn created(admin: &Client, name: &str) -> String {
     answer.json()["id"].as_str().expect("an id").to_owned()
 }
 
-// proves: AD-01, AD-02, RT-05, RT-06, RT-09, AU-06, AU-07, C-J11
+// proves: AD-01, AD-02, AD-07, RT-05, RT-06, RT-09, AU-06, AU-07, C-J11
 #[tokio::test]
 async fn an_adapter_is_configured_shown_checked_and_removed() {
     let world = World::new().await;
