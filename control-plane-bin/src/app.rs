@@ -24,6 +24,7 @@ use tenancy::connections::Connections;
 use tenancy::preflight::{self, PreflightError};
 use tenancy::{PoolSize, Tenancy};
 use tokio::net::TcpListener;
+use tokio_postgres::config::Host;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -151,8 +152,10 @@ impl App {
         let agents = Arc::new(PgAgents::new(tenancy.clone(), audit.clone()));
         let hub = Hub::new(agents, audit.clone(), public_url.authority());
         let ssh = Arc::new(SshAdapter::new(Arc::clone(&hub)));
-        let factory =
-            Arc::new(GuardedFactory::new(egress_policy(config, &listeners), Arc::new(SystemResolver)));
+        let factory = Arc::new(GuardedFactory::new(
+            egress_policy(config, &listeners, connections).await,
+            Arc::new(SystemResolver),
+        ));
         let adapters = Adapters::new(tenancy.clone(), secrets.clone(), factory.clone(), audit.clone());
         let ports = Ports {
             audit: audit.clone(),
@@ -224,8 +227,20 @@ impl App {
 }
 
 /// The operator's policy, and that nobody can turn this server against itself.
-fn egress_policy(config: &Config, listeners: &Listeners) -> Arc<EgressPolicy> {
+async fn egress_policy(config: &Config, listeners: &Listeners, database: &Connections) -> Arc<EgressPolicy> {
     let mut policy = config.egress.clone();
+    let ports = database.app.get_ports();
+    for (at, host) in database.app.get_hosts().iter().enumerate() {
+        // One port serves all hosts, or each has its own; the usual one is meant where none is named.
+        let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+        if let Host::Tcp(name) = host {
+            policy.deny_hosts.push(name.clone());
+            // A name that does not resolve now is refused by name all the same.
+            if let Ok(addresses) = tokio::net::lookup_host((name.as_str(), port)).await {
+                policy.own_addresses.extend(addresses);
+            }
+        }
+    }
     let own = [listeners.public.local_addr(), listeners.internal.local_addr()];
     policy.own_addresses.extend(own.into_iter().flatten());
     if let Some(proxy) = &policy.proxy {

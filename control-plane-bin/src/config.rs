@@ -97,7 +97,7 @@ pub struct LimitSettings {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EgressSettings {
-    /// saas when customers of yours configure adapters; self-hosted when the hosts are your own [default: self-hosted].
+    /// saas when customers of yours configure adapters; self_hosted when the hosts are your own [default: self_hosted].
     #[arg(long = "egress-mode", env = "CORECI_EGRESS_MODE", value_enum)]
     pub mode: Option<EgressMode>,
     /// Private networks that may be reached, in self-hosted mode.
@@ -137,7 +137,8 @@ pub struct EgressSettings {
 
 /// Who owns the network that this process stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub enum EgressMode {
     /// Customers configure adapters: nothing private is theirs.
     Saas,

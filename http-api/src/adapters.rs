@@ -101,14 +101,15 @@ impl Adapters {
         }
     }
 
+    /// Changes an adapter that was read as `before`; refused when somebody else has changed it since.
     pub(crate) async fn change(
         &self,
         principal: &Principal,
-        target: TargetId,
+        before: Adapter,
         change: Change,
     ) -> Result<Configured, ApiError> {
         let Change { config, credential, save_unverified } = change;
-        let before = self.get(principal, target).await?;
+        let target = before.target_id;
         let old: AdapterConfig =
             serde_json::from_value(before.config.clone()).map_err(|error| ApiError::internal(&error))?;
         let moved = self.factory.destination(&old) != self.factory.destination(&config);

@@ -50,9 +50,20 @@ impl Registry {
         if let Some(error) = entry.validator.iter_errors(&instance).next() {
             return Err(explain(&error));
         }
-        entry.definition.check_types(args).map_err(|error| CallError::InvalidArguments {
-            field: String::new(),
-            message: clip(&error.to_string()),
+        entry.definition.check_types(args).map_err(|error| {
+            // What fits the schema and not the type is a number such as `1e3`, whole in value and not in form.
+            let float = args.iter().find(|(_, value)| value.is_f64()).map(|(name, _)| clip(name));
+            match float {
+                Some(field) => CallError::InvalidArguments {
+                    message: format!(
+                        "{field} must be a whole number, written without a point or an exponent"
+                    ),
+                    field,
+                },
+                None => {
+                    CallError::InvalidArguments { field: String::new(), message: clip(&error.to_string()) }
+                }
+            }
         })
     }
 }
@@ -148,7 +159,7 @@ mod tests {
         ];
         for vmid in bad {
             let args = json!({"node": "pve1", "vmid": vmid});
-            assert!(refused_field(ToolName::ProxmoxGetVmStatus, args).is_some(), "{vmid}");
+            assert_eq!(refused_field(ToolName::ProxmoxGetVmStatus, args).as_deref(), Some("vmid"), "{vmid}");
         }
     }
 

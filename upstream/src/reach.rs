@@ -34,7 +34,7 @@ pub async fn take_steps(http: &UpstreamClient, deadline: Instant, report: &mut C
     let probe = probed.unwrap_or(TlsProbe::Unreachable(EgressError::Timeout));
     let (failed, message, fix, code) = match probe {
         TlsProbe::Ok => {
-            passed(report, host, 3);
+            passed(report, http, 3);
             return true;
         }
         TlsProbe::Refused(refusal) => {
@@ -72,18 +72,24 @@ pub async fn take_steps(http: &UpstreamClient, deadline: Instant, report: &mut C
         _ => (StepName::Tls, format!("{host} cannot be reached"), String::new(), ErrorCode::UpstreamError),
     };
     let before = [StepName::Egress, StepName::Dns, StepName::Tls].iter().position(|step| *step == failed);
-    passed(report, host, before.unwrap_or(0));
+    passed(report, http, before.unwrap_or(0));
     report.steps.push(CheckStep::fail(failed, message, fix));
     report.code = Some(code);
     false
 }
 
 /// Records the first `count` steps as passed.
-fn passed(report: &mut CheckReport, host: &str, count: usize) {
+fn passed(report: &mut CheckReport, http: &UpstreamClient, count: usize) {
+    let host = http.base().host();
+    let connection = if http.base().to_string().starts_with("http://") {
+        format!("the connection to {host} is plain http, which the operator allows")
+    } else {
+        format!("the connection to {host} is trusted")
+    };
     let steps = [
         CheckStep::ok(StepName::Egress, format!("the egress policy allows {host}")),
         CheckStep::ok(StepName::Dns, format!("{host} has an address that may be dialled")),
-        CheckStep::ok(StepName::Tls, format!("the connection to {host} is trusted")),
+        CheckStep::ok(StepName::Tls, connection),
     ];
     report.steps.extend(steps.into_iter().take(count));
 }

@@ -83,7 +83,8 @@ impl AdapterFactory for GuardedFactory {
 
     fn destination(&self, config: &AdapterConfig) -> Option<String> {
         let url = EgressUrl::parse(base_url(config).ok()?, &self.policy).ok()?;
-        Some(format!("{}:{}", url.host(), url.port()))
+        // The scheme counts, too: a credential that was entered for TLS is not sent in the clear.
+        Some(url::Url::parse(&url.to_string()).ok()?.origin().ascii_serialization())
     }
 }
 

@@ -185,13 +185,13 @@ pub(crate) async fn change(
     api.broker.take_token(&principal).await?;
     let before = api.adapters.get(&principal, target).await?;
     let mut config: AdapterConfig =
-        serde_json::from_value(before.config).map_err(|error| ApiError::internal(&error))?;
+        serde_json::from_value(before.config.clone()).map_err(|error| ApiError::internal(&error))?;
     let ChangeBody { base_url, credential, tls, options, save_unverified } = body.value;
     config.base_url = base_url.or(config.base_url);
     config.tls = tls.unwrap_or(config.tls);
     config.options = options.unwrap_or(config.options);
     let change = Change { config, credential: credential.map(SecretValue::new), save_unverified };
-    let configured = api.adapters.change(&principal, target, change).await?;
+    let configured = api.adapters.change(&principal, before, change).await?;
     Ok(Answer(StatusCode::OK, configured_view(&configured)))
 }
 

@@ -199,6 +199,10 @@ pub(crate) async fn revoke(
     if !principal.grants.cover_target(found.target_id) {
         return Err(CallError::TargetNotFound.into());
     }
+    if found.kind != AdapterKind::Ssh {
+        let message = "this target is an adapter, not a host: remove it with DELETE /api/mcp/adapter/{id}";
+        return Err(ApiError::new(ErrorCode::Conflict, message));
+    }
     target_revoke(&tx, found.target_id, &principal.id.to_string()).await.map_err(missing)?;
     tx.commit().await?;
     api.audit.outbox_changed();

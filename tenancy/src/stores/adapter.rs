@@ -131,8 +131,9 @@ pub async fn adapter_create(
         ],
     )
     .await?;
-    put_event(tx, "adapter.configured", new.target_id, new.kind, new.checked.validated, actor).await?;
-    adapter_get(tx, new.target_id).await
+    let adapter = adapter_get(tx, new.target_id).await?;
+    put_event(tx, "adapter.configured", &adapter, actor).await?;
+    Ok(adapter)
 }
 
 /// A present adapter.
@@ -217,7 +218,7 @@ pub async fn adapter_update(
         return Err(TenancyError::Conflict { constraint: Some("config_version".to_owned()) });
     }
     let adapter = adapter_get(tx, target).await?;
-    put_event(tx, "adapter.updated", target, adapter.kind, adapter.validated, actor).await?;
+    put_event(tx, "adapter.updated", &adapter, actor).await?;
     Ok(adapter)
 }
 
@@ -246,20 +247,21 @@ pub async fn adapter_remove(tx: &TenantTx, target: TargetId, actor: &str) -> Res
     let sql = "delete from mcp_adapters where tenant_id = $1 and target_id = $2";
     tx.execute(sql, &[&tx.tenant().as_uuid(), &target.as_uuid()]).await?;
     target_remove(tx, target).await?;
-    put_event(tx, "adapter.removed", target, adapter.kind, adapter.validated, actor).await?;
+    put_event(tx, "adapter.removed", &adapter, actor).await?;
     Ok(adapter.secret_ref)
 }
 
+/// The options say which check an admin has overridden (`allow_overprivileged`), so they belong into the log; credentials
+/// are never among them.
 async fn put_event(
     tx: &TenantTx,
     event_type: &str,
-    target: TargetId,
-    kind: AdapterKind,
-    validated: Validation,
+    adapter: &Adapter,
     actor: &str,
 ) -> Result<(), TenancyError> {
     let body = json!({
-        "actor": actor, "targetId": target, "type": kind, "validated": validated.as_str(),
+        "actor": actor, "targetId": adapter.target_id, "type": adapter.kind,
+        "validated": adapter.validated.as_str(), "options": adapter.config["options"],
     });
     outbox_put(tx, new_event_id(), event_type, &body).await
 }
