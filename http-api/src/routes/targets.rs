@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, StatusCode};
 use mcp_core::audit::EventType;
 use mcp_core::error::{CallError, ErrorCode};
-use mcp_core::id::TargetId;
+use mcp_core::id::{TargetId, TenantId};
 use mcp_core::tool::AdapterKind;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tenancy::TenancyError;
 use tenancy::outbox::{new_event_id, outbox_put};
+use tenancy::stores::adapter::{Validation, adapter_validations};
 use tenancy::stores::agent::{enrolment_create, target_revoke};
 use tenancy::stores::target::{Target, TargetCursor, TargetRef, target_get, target_list};
 use time::OffsetDateTime;
@@ -76,27 +77,43 @@ pub(crate) async fn list(
     };
     let tx = api.tenancy.tx(principal.tenant).await?;
     let mut targets = target_list(&tx, after.as_ref(), limit + 1).await?;
+    let ids: Vec<_> = targets.iter().map(|target| target.target_id).collect();
+    let validations = adapter_validations(&tx, &ids).await?;
     tx.commit().await?;
     let has_more = cut_page(&mut targets, limit);
     let last = targets.last().filter(|_| has_more);
     let next_cursor = last.map(|last| key.seal(principal.tenant, "targets", &(&last.name, last.target_id)));
     let now = OffsetDateTime::now_utc();
     let covered = targets.into_iter().filter(|target| principal.grants.cover_target(target.target_id));
-    let targets = covered.map(|target| view(&api, &principal.tenant, target, now)).collect();
+    let status = |target: &Target| match validations.get(&target.target_id) {
+        Some(validated) => checked_status(*validated),
+        None => host_status(&api, principal.tenant, target, now),
+    };
+    let targets = covered.map(|target| view(status(&target), target)).collect();
     Ok(Answer(StatusCode::OK, TargetPage { targets, next_cursor }))
 }
 
-fn view(api: &Api, tenant: &mcp_core::id::TenantId, target: Target, now: OffsetDateTime) -> TargetView {
+/// A host is as well as its link and its last heartbeat.
+fn host_status(api: &Api, tenant: TenantId, target: &Target, now: OffsetDateTime) -> &'static str {
     let age = target.last_seen_at.map(|seen| (now - seen).whole_seconds());
-    let status = match (target.kind, age) {
+    match age {
         // A host whose link is gone is not green, however lately it was heard of.
-        (AdapterKind::Ssh, Some(age)) if !api.hub.is_connected(*tenant, target.target_id) => {
-            if age <= YELLOW_SEC { "yellow" } else { "red" }
-        }
-        (_, Some(age)) if age <= GREEN_SEC => "green",
-        (_, Some(age)) if age <= YELLOW_SEC => "yellow",
-        (_, Some(_) | None) => "red",
-    };
+        Some(age) if age <= GREEN_SEC && api.hub.is_connected(tenant, target.target_id) => "green",
+        Some(age) if age <= YELLOW_SEC => "yellow",
+        Some(_) | None => "red",
+    }
+}
+
+/// An adapter is as well as its last check.
+fn checked_status(validated: Validation) -> &'static str {
+    match validated {
+        Validation::Ok => "green",
+        Validation::Partial | Validation::NeverVerified => "yellow",
+        Validation::Failed => "red",
+    }
+}
+
+fn view(status: &'static str, target: Target) -> TargetView {
     TargetView {
         id: target.target_id,
         name: target.name,

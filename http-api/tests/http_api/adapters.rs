@@ -49,10 +49,14 @@ async fn an_adapter_is_configured_shown_checked_and_removed() {
     assert!(!admin.get("/api/mcp/adapter").await.text.contains(CANARY) && !shown.text.contains(CANARY));
     let targets = admin.get("/api/targets").await.json();
     assert_eq!(targets["targets"][0]["kind"], "gitea", "every adapter is a target");
+    assert_eq!(targets["targets"][0]["status"], "green", "as well as its last check");
+    let revoked = admin.post(&format!("/api/targets/{id}/revoke"), json!({})).await;
+    assert_eq!(revoked.told(), "409 conflict", "hosts are revoked, adapters removed");
 
     *world.adapter.report.lock().expect("lock") = failing();
     let tested = admin.post(&format!("/api/mcp/adapter/{id}/test"), json!({})).await.json();
     assert_eq!(tested["ok"], false);
+    assert_eq!(admin.get("/api/targets").await.json()["targets"][0]["status"], "red");
     assert_eq!(admin.get(&format!("/api/mcp/adapter/{id}")).await.json()["status"], "failed");
 
     assert_eq!(admin.send("DELETE", &format!("/api/mcp/adapter/{id}"), None, &[]).await.told(), "204");

@@ -1,5 +1,7 @@
 //! Configured adapters. Each is a target, too: the two rows come and go together.
 
+use std::collections::HashMap;
+
 use mcp_core::id::TargetId;
 use mcp_core::secret::SecretRef;
 use mcp_core::tool::AdapterKind;
@@ -181,6 +183,22 @@ pub async fn adapter_list(
     rows.iter().map(adapter_from).collect()
 }
 
+/// What the last checks of some adapters found. Targets that are no adapters are not in the answer.
+///
+/// # Errors
+/// As [`TenantTx::query`].
+pub async fn adapter_validations(
+    tx: &TenantTx,
+    targets: &[TargetId],
+) -> Result<HashMap<TargetId, Validation>, TenancyError> {
+    let sql = "select target_id, validated from mcp_adapters where tenant_id = $1 and target_id = any($2)";
+    let ids: Vec<_> = targets.iter().map(TargetId::as_uuid).collect();
+    let rows = tx.query(sql, &[&tx.tenant().as_uuid(), &ids]).await?;
+    rows.iter()
+        .map(|row| Ok((TargetId::from_uuid(row.try_get(0)?), validation_from(row.try_get(1)?)?)))
+        .collect()
+}
+
 /// Replaces configuration and credential of an adapter, with the event `adapter.updated`. Refused when somebody else
 /// changed it since `version` was read.
 ///
@@ -269,19 +287,22 @@ async fn put_event(
 fn adapter_from(row: &Row) -> Result<Adapter, TenancyError> {
     let malformed = |what: &'static str| TenancyError::Internal(what.into());
     let kind: &str = row.try_get(2)?;
-    let validated: &str = row.try_get(5)?;
-    let known = Validation::ALL.iter().copied().find(|one| one.as_str() == validated);
     Ok(Adapter {
         target_id: TargetId::from_uuid(row.try_get(0)?),
         name: row.try_get(1)?,
         kind: AdapterKind::parse(kind).ok_or_else(|| malformed("a stored adapter is of an unknown kind"))?,
         config: row.try_get(3)?,
         secret_ref: SecretRef::new(row.try_get::<_, String>(4)?),
-        validated: known.ok_or_else(|| malformed("a stored verdict is unknown"))?,
+        validated: validation_from(row.try_get(5)?)?,
         facts: row.try_get(6)?,
         config_version: u64::try_from(row.try_get::<_, i64>(7)?)
             .map_err(|_| malformed("a stored version is negative"))?,
         checked_at: row.try_get(8)?,
         created_at: row.try_get(9)?,
     })
+}
+
+fn validation_from(word: &str) -> Result<Validation, TenancyError> {
+    let known = Validation::ALL.iter().copied().find(|one| one.as_str() == word);
+    known.ok_or_else(|| TenancyError::Internal("a stored verdict is unknown".into()))
 }
