@@ -6,13 +6,13 @@ use mcp_core::check::{CheckReport, StepName, StepStatus};
 use mcp_core::error::ErrorCode;
 use serde_json::{Value, json};
 
-use crate::world::{TOKEN, USER_REPOS, World};
+use crate::world::{TOKEN, USER_REPOS, World, repos_body, search_body, version_body};
 
 const SEARCH: &str = "/api/v1/repos/search";
 const VERSION: &str = "/api/v1/version";
 
 fn listed() -> Reply {
-    Reply::json(200, json!([{"id": 1, "name": "x", "full_name": "o/x"}]))
+    Reply::json(200, repos_body())
 }
 
 fn version(text: &str) -> Reply {
@@ -34,7 +34,7 @@ fn step(report: &CheckReport, name: StepName) -> (StepStatus, String) {
 async fn a_token_that_may_list_passes_every_step() {
     let world = World::new().await;
     world.server.on(USER_REPOS, listed());
-    world.server.on(VERSION, version("1.25.2"));
+    world.server.on(VERSION, Reply::json(200, version_body()));
     let report = world.check().await;
     let steps: Vec<_> = report.steps.iter().map(|step| step.step).collect();
     use StepName::{Auth, Dns, Egress, Permissions, Tls, Version};
@@ -84,8 +84,8 @@ async fn an_unknown_or_old_version_is_no_failure() {
 // proves: GT-04, REQ-027
 #[tokio::test]
 async fn every_missing_scope_is_named_at_once() {
-    for (search, named) in
-        [(listed(), "read:user;"), (lacks("read:repository"), "read:user, read:repository;")]
+    let found = Reply::json(200, search_body());
+    for (search, named) in [(found, "read:user;"), (lacks("read:repository"), "read:user, read:repository;")]
     {
         let world = World::new().await;
         world.server.on(USER_REPOS, lacks("read:user"));
@@ -103,7 +103,7 @@ async fn every_missing_scope_is_named_at_once() {
 async fn where_the_list_fails_the_search_tells_whether_the_rest_works() {
     let world = World::new().await;
     world.server.on(USER_REPOS, Reply::json(500, json!({"message": ""})));
-    world.server.on(SEARCH, Reply::json(200, json!({"ok": true, "data": []})));
+    world.server.on(SEARCH, Reply::json(200, search_body()));
     let report = world.check().await;
     assert_eq!(step(&report, StepName::Permissions).0, StepStatus::Warn);
     assert_eq!(world.asked()[1], format!("{SEARCH}?limit=1"));

@@ -5,7 +5,7 @@ use mcp_core::error::{AdapterError, ErrorCode};
 use mcp_core::tool::gitea::RepoList;
 use serde_json::{Value, json};
 
-use crate::world::{TOKEN, USER_REPOS, World};
+use crate::world::{TOKEN, USER_REPOS, World, repos_body};
 
 fn row(id: u32) -> Value {
     json!({"id": id, "name": format!("r{id}"), "full_name": format!("Octo/r{id}"), "private": false})
@@ -25,15 +25,8 @@ fn clamped(rows: u32) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
 #[tokio::test]
 async fn repositories_are_small_rows_in_their_own_casing() {
     let world = World::below("/git").await;
-    let full = json!([{
-        "id": 5, "name": "Hello.World", "full_name": "Octo/Hello.World", "private": true, "description": "Says hello",
-        "owner": {"id": 3, "login": "Octo", "login_name": "", "email": "octo@example.com", "is_admin": false},
-        "html_url": "https://git.example/Octo/Hello.World", "ssh_url": "git@git.example:Octo/Hello.World.git",
-        "default_branch": "main", "empty": false, "size": 24, "has_actions": true,
-        "permissions": {"admin": false, "push": false, "pull": true},
-        "created_at": "2024-01-02T03:04:05+01:00", "updated_at": "2026-11-30T10:00:00+01:00"},
-       {"id": "6", "name": "new", "full_name": "Octo/new", "private": false, "description": "",
-        "updated_at": "1970-01-01T01:00:00+01:00", "html_url": "https://git.example/Octo/new"}]);
+    let mut full = repos_body();
+    full[1]["id"] = json!("6");
     world.server.on("/git/api/v1/user/repos?limit=50", Reply::json(200, full).header("x-total-count", "2"));
 
     let listed = world.call("gitea.list_repos", json!({})).await.expect("listed");

@@ -116,3 +116,32 @@ pub(crate) const REPO: &str = "/api/v1/repos/Octo/Hello.World";
 pub(crate) const RUNS: &str = "/api/v1/repos/Octo/Hello.World/actions/runs";
 pub(crate) const TASKS: &str = "/api/v1/repos/Octo/Hello.World/actions/tasks";
 pub(crate) const USER_REPOS: &str = "/api/v1/user/repos";
+
+/// What Gitea answers when all is well; scripts/peers/check-fixtures holds these bodies to its own description.
+pub(crate) fn version_body() -> Value {
+    body(include_str!("../fixtures/gitea/version.json"))
+}
+
+pub(crate) fn repos_body() -> Value {
+    body(include_str!("../fixtures/gitea/repos.json"))
+}
+
+pub(crate) fn search_body() -> Value {
+    body(include_str!("../fixtures/gitea/search.json"))
+}
+
+pub(crate) fn repo_body() -> Value {
+    body(include_str!("../fixtures/gitea/repo.json"))
+}
+
+pub(crate) fn runs_body() -> Value {
+    body(include_str!("../fixtures/gitea/runs.json"))
+}
+
+pub(crate) fn tasks_body() -> Value {
+    body(include_str!("../fixtures/gitea/tasks.json"))
+}
+
+fn body(text: &str) -> Value {
+    serde_json::from_str(text).expect("a fixture")
+}

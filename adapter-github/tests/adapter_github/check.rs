@@ -6,21 +6,18 @@ use mcp_core::check::{CheckReport, StepName, StepStatus};
 use mcp_core::error::ErrorCode;
 use serde_json::{Value, json};
 
-use crate::world::{RUNS, TOKEN, World};
+use crate::world::{RUNS, TOKEN, World, repos_body, user_body};
 
 fn user() -> Reply {
-    Reply::json(200, json!({"login": "octo", "id": 1}))
-        .header("github-authentication-token-expiration", "2027-01-31 10:00:00 UTC")
+    Reply::json(200, user_body()).header("github-authentication-token-expiration", "2027-01-31 10:00:00 UTC")
 }
 
 fn listed(private: bool) -> Reply {
-    Reply::json(
-        200,
-        json!([
-        {"id": 1, "name": "open", "full_name": "Octo-Org/open", "owner": {"login": "Octo-Org"}, "private": false},
-        {"id": 2, "name": "Hello.World", "full_name": "Octo-Org/Hello.World", "owner": {"login": "Octo-Org"},
-         "private": private}]),
-    )
+    let mut rows = repos_body();
+    rows[0]["private"] = json!(private);
+    // The public one first.
+    rows.as_array_mut().expect("rows").reverse();
+    Reply::json(200, rows)
 }
 
 fn runs() -> Reply {
@@ -73,7 +70,7 @@ async fn what_is_not_proven_is_a_partial_validation_that_says_what_to_grant() {
         let world = World::new().await;
         world.server.on("/user", user());
         world.server.on("/user/repos", repos);
-        world.server.on("/repos/Octo-Org/open/actions/runs", runs.clone());
+        world.server.on("/repos/Octo-Org/.github/actions/runs", runs.clone());
         world.server.on(RUNS, runs);
         let report = world.check_with(TOKEN).await;
         assert!(report.passed());

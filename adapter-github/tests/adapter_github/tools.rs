@@ -7,19 +7,7 @@ use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::world::{RUNS, TOKEN, World, repo};
-
-fn fixture(text: &str) -> Value {
-    serde_json::from_str(text).expect("a fixture")
-}
-
-fn repos() -> Value {
-    fixture(include_str!("../fixtures/repos.json"))
-}
-
-fn run() -> Value {
-    fixture(include_str!("../fixtures/run.json"))
-}
+use crate::world::{RUNS, TOKEN, World, repo, repos_body, run_body, runs_body};
 
 fn typed<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the tool's own result type")
@@ -29,7 +17,9 @@ fn typed<T: DeserializeOwned>(value: Value) -> T {
 #[tokio::test]
 async fn repositories_are_the_first_page_as_small_rows_in_their_own_casing() {
     let world = World::new().await;
-    world.server.on("/user/repos?per_page=100", Reply::json(200, repos()));
+    let mut repos = repos_body();
+    repos[1]["id"] = json!("1296270");
+    world.server.on("/user/repos?per_page=100", Reply::json(200, repos));
 
     let listed = world.call("github.list_repos", json!({})).await.expect("listed");
 
@@ -37,7 +27,7 @@ async fn repositories_are_the_first_page_as_small_rows_in_their_own_casing() {
         listed,
         json!({"truncated": false, "repos": [
             {"id": 1_296_269, "name": "Hello.World", "full_name": "Octo-Org/Hello.World", "owner": "Octo-Org",
-             "private": true, "description": "This your first repo!",
+             "private": true, "description": "Says hello to whoever asks",
              "html_url": "https://github.com/Octo-Org/Hello.World", "default_branch": "main",
              "updated_at": "2026-11-26T19:14:43Z"},
             {"id": 1_296_270, "name": ".github", "full_name": "Octo-Org/.github", "owner": "Octo-Org",
@@ -59,7 +49,7 @@ async fn a_list_says_when_there_is_more() {
     let world = World::new().await;
     let next =
         "<https://api.github.com/user/repos?per_page=100&page=2>; rel=\"next\", <https://x/>; rel=\"last\"";
-    world.server.on("/user/repos", Reply::json(200, repos()).header("link", next));
+    world.server.on("/user/repos", Reply::json(200, repos_body()).header("link", next));
     let listed: RepoList = typed(world.call("github.list_repos", json!({})).await.expect("listed"));
     assert!(listed.extent.truncated);
     assert!(listed.extent.hint.expect("a hint").contains("first 2"));
@@ -71,7 +61,10 @@ async fn runs_are_asked_for_as_wanted_and_come_as_small_rows() {
     let world = World::new().await;
     let nulls = json!({"id": 7, "name": null, "head_branch": null, "status": null, "conclusion": null,
         "pull_requests": null, "actor": null});
-    world.server.on(RUNS, Reply::json(200, json!({"total_count": 40, "workflow_runs": [run(), nulls]})));
+    let mut runs = runs_body();
+    runs["total_count"] = json!(40);
+    runs["workflow_runs"].as_array_mut().expect("rows").push(nulls);
+    world.server.on(RUNS, Reply::json(200, runs));
 
     let mut args = repo();
     args["per_page"] = json!(2);
@@ -98,7 +91,7 @@ async fn runs_are_asked_for_as_wanted_and_come_as_small_rows() {
 #[tokio::test]
 async fn without_arguments_thirty_runs_are_asked_for_and_all_of_them_are_all() {
     let world = World::new().await;
-    world.server.on(RUNS, Reply::json(200, json!({"total_count": 1, "workflow_runs": [run()]})));
+    world.server.on(RUNS, Reply::json(200, runs_body()));
     let list: CiRunList = typed(world.call("github.get_recent_ci_runs", repo()).await.expect("listed"));
     assert!(!list.extent.truncated);
     assert_eq!(world.asked(), [format!("{RUNS}?per_page=30&exclude_pull_requests=true")]);
@@ -109,7 +102,7 @@ async fn without_arguments_thirty_runs_are_asked_for_and_all_of_them_are_all() {
 async fn one_run_is_asked_for_by_its_number_below_any_base() {
     let world = World::below("/api/v3").await;
     let path = format!("/api/v3{RUNS}/30433642");
-    world.server.on(&path, Reply::json(200, run()));
+    world.server.on(&path, Reply::json(200, run_body()));
     let mut args = repo();
     args["run_id"] = json!(30_433_642);
     let run: CiRun = typed(world.call("github.get_workflow_run", args).await.expect("a run"));

@@ -122,3 +122,24 @@ pub(crate) fn repo() -> Value {
 }
 
 pub(crate) const RUNS: &str = "/repos/Octo-Org/Hello.World/actions/runs";
+
+/// What GitHub answers when all is well; scripts/peers/check-fixtures holds these bodies to its own description.
+pub(crate) fn user_body() -> Value {
+    body(include_str!("../fixtures/github/user.json"))
+}
+
+pub(crate) fn repos_body() -> Value {
+    body(include_str!("../fixtures/github/repos.json"))
+}
+
+pub(crate) fn runs_body() -> Value {
+    body(include_str!("../fixtures/github/runs.json"))
+}
+
+pub(crate) fn run_body() -> Value {
+    body(include_str!("../fixtures/github/run.json"))
+}
+
+fn body(text: &str) -> Value {
+    serde_json::from_str(text).expect("a fixture")
+}

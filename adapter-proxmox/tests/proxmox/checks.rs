@@ -7,19 +7,16 @@ use mcp_core::error::ErrorCode;
 use mcp_core::secret::SecretValue;
 use serde_json::json;
 
-use crate::world::{Pve, body, data, refusal};
+use crate::world::{Pve, body, data, newest, refusal};
 
 const VERSION: &str = "/api2/json/version";
 const PERMISSIONS: &str = "/api2/json/access/permissions";
 const NODES: &str = "/api2/json/nodes";
 
 async fn pve(permissions: Reply) -> Pve {
-    Pve::serving([
-        (VERSION, data(json!({"version": "9.0.10", "release": "9.0"}))),
-        (PERMISSIONS, permissions),
-        (NODES, data(json!([{"node": "pve1", "status": "online"}]))),
-    ])
-    .await
+    let pve = Pve::serving(newest()).await;
+    pve.server.on(PERMISSIONS, permissions);
+    pve
 }
 
 fn last(report: &CheckReport) -> (StepName, StepStatus, Option<&'static str>) {

@@ -9,18 +9,10 @@ use mcp_core::check::{CheckReport, StepName, StepStatus, UpstreamAdapter};
 use mcp_core::error::{AdapterError, ErrorCode};
 use serde_json::json;
 
-use crate::world::{Pve, call, credential, data};
-
-const STATUS: &str = "/api2/json/nodes/pve1/status";
+use crate::world::{Pve, call, credential, newest};
 
 async fn pve() -> Pve {
-    Pve::serving([
-        (STATUS, data(json!({"cpu": 0.5, "uptime": 1}))),
-        ("/api2/json/version", data(json!({"version": "9.0.10"}))),
-        ("/api2/json/access/permissions", data(json!({"/": {"Sys.Audit": 1, "VM.Audit": 1}}))),
-        ("/api2/json/nodes", data(json!([{"node": "pve1", "status": "online"}]))),
-    ])
-    .await
+    Pve::serving(newest()).await
 }
 
 fn last(report: &CheckReport) -> (StepName, StepStatus, Option<&'static str>) {
