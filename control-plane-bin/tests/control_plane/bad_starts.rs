@@ -68,7 +68,7 @@ fn a_public_address_without_what_it_needs() {
 
 // proves: C-J07, C-O11
 #[tokio::test]
-async fn a_second_server_on_the_same_data_and_a_key_that_others_can_read() {
+async fn a_second_server_on_the_same_data_and_keys_that_are_exposed_wrong_or_missing() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let scratch = scratch();
@@ -85,4 +85,19 @@ async fn a_second_server_on_the_same_data_and_a_key_that_others_can_read() {
         run(scratch.path(), &["serve", "--listen", "127.0.0.1:0", "--internal-listen", "127.0.0.1:0"]);
     assert_eq!(exposed.status.code(), Some(1));
     assert!(sentence(&exposed).contains("chmod 600"));
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("changed");
+
+    // A wrong master key and a missing one: said, and never replaced by a new one.
+    let master = scratch.path().join("keys/master.key");
+    let start =
+        || run(scratch.path(), &["serve", "--listen", "127.0.0.1:0", "--internal-listen", "127.0.0.1:0"]);
+    std::fs::write(&master, "ab".repeat(32)).expect("written");
+    let wrong = start();
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(sentence(&wrong).contains("master key"));
+    std::fs::remove_file(&master).expect("removed");
+    let missing = start();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(sentence(&missing).contains("master key"));
+    assert!(!master.exists(), "no new key was made");
 }
