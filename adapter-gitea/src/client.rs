@@ -8,10 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{explain, missing_scopes};
 use crate::paging::PageHeaders;
 use crate::token::GiteaToken;
-use upstream::reach::{led_away, unreached};
-
-/// Renamed users and repositories answer with a redirect each.
-const MAX_REDIRECTS: usize = 3;
+use upstream::reach::{get_following, header};
 
 /// What a server made of a question. What a 403 or a 404 means depends on the question, so both are answers here.
 pub(crate) enum Answer {
@@ -83,18 +80,7 @@ impl GiteaClient {
         for (key, value) in endpoint.query() {
             get = get.query(key, value);
         }
-        let mut get = dressed(get, token).deadline(deadline);
-        let mut response = self.http.get(get.clone()).await.map_err(unreached)?;
-        for _ in 0..MAX_REDIRECTS {
-            let location = match response.status {
-                301 | 302 | 307 | 308 => header(&response, "location"),
-                _ => None,
-            };
-            let Some(location) = location else { break };
-            get = get.follow_same_origin(location, &self.http).map_err(led_away)?;
-            response = self.http.get(get.clone()).await.map_err(unreached)?;
-        }
-        Ok(response)
+        get_following(&self.http, dressed(get, token).deadline(deadline)).await
     }
 }
 
@@ -105,8 +91,4 @@ fn dressed(get: Get, token: Option<&GiteaToken>) -> Get {
         Some(token) => get.secret_header("authorization", token.authorization().reveal()),
         None => get,
     }
-}
-
-fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
-    response.headers.get(name).and_then(|value| value.to_str().ok())
 }

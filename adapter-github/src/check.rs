@@ -7,12 +7,12 @@ use mcp_core::tool::github::Repo;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::client::{API_VERSION, GithubClient, header, success};
+use crate::client::{API_VERSION, GithubClient, success};
 use crate::endpoint::{Endpoint, RepoPath, RunFilter};
 use crate::error::Failure;
 use crate::normalise;
 use crate::token::GithubToken;
-use upstream::reach;
+use upstream::reach::{self, header};
 
 const GRANT: &str =
     "grant the token Metadata: read and Actions: read for the repositories that should be visible";

@@ -12,7 +12,7 @@ use crate::error::{Failure, Refusal, explain};
 use crate::etag::EtagCache;
 use crate::rate::{RateGate, RateHeaders, Verdict, read, whole_seconds};
 use crate::token::GithubToken;
-use upstream::reach::{led_away, unreached};
+use upstream::reach::{get_following, header};
 use upstream::redact::redact;
 
 /// Pinned: GitHub answers 400 to a version that it does not know, and the default moves.
@@ -21,8 +21,6 @@ pub(crate) const API_VERSION: &str = "2022-11-28";
 /// GitHub answers 403 to a request without one.
 const USER_AGENT: &str = concat!("coreci/", env!("CARGO_PKG_VERSION"));
 
-/// Renamed repositories answer with one redirect; two renames make two.
-const MAX_REDIRECTS: usize = 3;
 /// Requests of one call that may be refused for their rate. A wait that was honoured twice is no longer a short one.
 const MAX_ATTEMPTS: usize = 3;
 /// What an answer needs once a wait is over; a wait that leaves less is not begun.
@@ -130,18 +128,7 @@ impl GithubClient {
         for (key, value) in endpoint.query() {
             get = get.query(key, value);
         }
-        let mut get = dressed(get, token, tag).deadline(deadline);
-        let mut response = self.http.get(get.clone()).await.map_err(unreached)?;
-        for _ in 0..MAX_REDIRECTS {
-            let location = match response.status {
-                301 | 302 | 307 | 308 => header(&response, "location"),
-                _ => None,
-            };
-            let Some(location) = location else { break };
-            get = get.follow_same_origin(location, &self.http).map_err(led_away)?;
-            response = self.http.get(get.clone()).await.map_err(unreached)?;
-        }
-        Ok(response)
+        get_following(&self.http, dressed(get, token, tag).deadline(deadline)).await
     }
 }
 
@@ -174,10 +161,6 @@ pub(crate) fn success<'a>(endpoint: &Endpoint, response: &'a Response) -> Result
         return Err(AdapterError::Upstream("GitHub's answer ended before it was complete; try again".into()));
     }
     Ok(&response.body)
-}
-
-pub(crate) fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
-    response.headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 fn rate_headers(response: &Response) -> RateHeaders<'_> {

@@ -1,12 +1,15 @@
 //! Getting to the upstream: what a failure on the way means, and the steps of a check before any credential is sent.
 
-use egress::{EgressError, Refusal, TlsProbe, UpstreamClient};
+use egress::{EgressError, Get, Refusal, Response, TlsProbe, UpstreamClient};
 use mcp_core::check::{CheckReport, CheckStep, StepName};
 use mcp_core::error::{AdapterError, ErrorCode};
 use tokio::time::{Instant, timeout_at};
 
+/// Renamed owners and repositories answer with one redirect each; two renames make two.
+pub const MAX_REDIRECTS: usize = 3;
+
 /// What a call reports when no answer came.
-pub fn unreached(error: EgressError) -> AdapterError {
+fn unreached(error: EgressError) -> AdapterError {
     let failed = |what: &str| AdapterError::Upstream(what.to_owned());
     match error {
         EgressError::Refused(_) => AdapterError::EgressDenied,
@@ -22,8 +25,34 @@ pub fn unreached(error: EgressError) -> AdapterError {
     }
 }
 
+/// Asks, and follows redirects within the origin, where the credential is at home.
+///
+/// After [`MAX_REDIRECTS`] of them the last answer is returned as it is. Dropping the future ends the request.
+///
+/// # Errors
+/// The kind of what failed on the way, and [`AdapterError::Upstream`] when a redirect leads elsewhere.
+pub async fn get_following(http: &UpstreamClient, mut get: Get) -> Result<Response, AdapterError> {
+    let mut response = http.get(get.clone()).await.map_err(unreached)?;
+    for _ in 0..MAX_REDIRECTS {
+        let location = match response.status {
+            301 | 302 | 307 | 308 => header(&response, "location"),
+            _ => None,
+        };
+        let Some(location) = location else { break };
+        get = get.follow_same_origin(location, http).map_err(led_away)?;
+        response = http.get(get.clone()).await.map_err(unreached)?;
+    }
+    Ok(response)
+}
+
+/// A header of an answer, when it is there and is text.
+#[must_use]
+pub fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    response.headers.get(name).and_then(|value| value.to_str().ok())
+}
+
 /// What a call reports when a redirect leads where the credential may not go.
-pub fn led_away(_: Refusal) -> AdapterError {
+fn led_away(_: Refusal) -> AdapterError {
     AdapterError::Upstream("the upstream redirects to another place, and that is not followed".to_owned())
 }
 
