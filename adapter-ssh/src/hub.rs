@@ -133,16 +133,6 @@ impl Hub {
         }
     }
 
-    /// Closes every link of a tenant, as for one that was suspended.
-    pub fn revoke_tenant(&self, tenant: TenantId) {
-        self.lock().retain(|(owner, _), live| {
-            if *owner == tenant {
-                live.close.set(close::UNAUTHORIZED, "unauthorized");
-            }
-            *owner != tenant
-        });
-    }
-
     /// Tells every agent to come back later, because this server is going down.
     pub fn say_goodbye(&self, reconnect_after: Duration) {
         let reconnect_after_ms = u64::try_from(reconnect_after.as_millis()).unwrap_or(u64::MAX);
