@@ -15,6 +15,8 @@ use egress::{EgressPolicy, SystemResolver};
 use http_api::{Adapters, Api, ApiSettings, CursorKey, Server, ServerLimits, internal_router, public_router};
 use identity::Authenticator;
 use mcp_broker::memory::{MemoryLimiter, MemoryStreams};
+use mcp_broker::transport::BrokerTools;
+use mcp_broker::transport::http::McpEndpoint;
 use mcp_broker::{Broker, BuildError, OncePerMinute, Ports};
 use mcp_core::id::InstanceId;
 use mcp_core::tool::ToolName;
@@ -172,8 +174,10 @@ impl App {
         let draining = Arc::new(AtomicBool::new(false));
         let readiness =
             SystemReadiness::new(tenancy.clone(), audit.clone(), Arc::clone(&lease), Arc::clone(&draining));
+        let tools = BrokerTools::new(Arc::clone(&broker), config.mcp_result_bytes);
         let api = Arc::new(Api {
             broker: Arc::clone(&broker),
+            mcp: McpEndpoint::new(Arc::new(tools)),
             tenancy: tenancy.clone(),
             authenticator: Authenticator::new(tenancy.clone()),
             adapters,
@@ -184,6 +188,7 @@ impl App {
             settings: ApiSettings {
                 public_url: public_url.as_str().to_owned(),
                 allowed_hosts: config.hosts(&public_url),
+                allowed_origins: config.origins(&public_url)?,
                 trusted_proxies: config.trusted_proxies.clone(),
                 cursor_key,
             },

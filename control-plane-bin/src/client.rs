@@ -18,8 +18,8 @@ pub const DEV_JSON: &str = "dev.json";
 pub struct DevJson {
     /// URL of the control plane.
     pub url: String,
-    /// URL of its MCP endpoint; null until there is one.
-    pub mcp_url: Option<String>,
+    /// URL of its MCP endpoint.
+    pub mcp_url: String,
     /// An admin key of the demo tenant.
     pub api_key: String,
     /// The demo tenant.

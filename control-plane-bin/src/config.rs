@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use egress::{EgressPolicy, ProxyUrl};
-use http_api::AllowedHosts;
+use http_api::{AllowedHosts, AllowedOrigins, BadOrigin};
 use ipnet::IpNet;
 use mcp_broker::memory::Limits;
+use mcp_core::tool::budget;
 use serde::Deserialize;
 use url::Url;
 
@@ -67,6 +68,9 @@ pub struct Settings {
     /// Further host names that requests may carry, beside that of the public URL.
     #[arg(long, env = "CORECI_ALLOWED_HOSTS", value_name = "HOST", value_delimiter = ',')]
     pub allowed_hosts: Option<Vec<String>>,
+    /// Origins of web pages that may talk to this server, beside its own: https://HOST, or http://localhost:* for any port.
+    #[arg(long, env = "CORECI_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
+    pub allowed_origins: Option<Vec<String>>,
     /// Rate limits.
     #[command(flatten)]
     #[serde(default)]
@@ -90,6 +94,9 @@ pub struct LimitSettings {
     /// Calls of one tenant in flight at once [default: 32].
     #[arg(long = "limits-in-flight", env = "CORECI_LIMITS_IN_FLIGHT", value_name = "N")]
     pub in_flight: Option<NonZeroU32>,
+    /// Most bytes of a result on MCP, where a model reads it; 2048 to 524288 [default: 32768].
+    #[arg(long = "limits-mcp-result-bytes", env = "CORECI_LIMITS_MCP_RESULT_BYTES", value_name = "BYTES")]
+    pub mcp_result_bytes: Option<usize>,
 }
 
 /// Which hosts adapters may reach. What is never reached (metadata services, link-local addresses, this server itself) no
@@ -191,10 +198,14 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// Further hosts that requests may name.
     pub allowed_hosts: Vec<String>,
+    /// Further web pages that may talk to this server.
+    pub allowed_origins: Vec<String>,
     /// Rate limits.
     pub limits: Limits,
     /// Calls of one tenant in flight at once.
     pub in_flight: usize,
+    /// Most bytes of a result on MCP.
+    pub mcp_result_bytes: usize,
     /// Which hosts adapters may reach, without this server's own addresses.
     pub egress: EgressPolicy,
 }
@@ -237,6 +248,12 @@ pub enum ConfigError {
         "internal_listen must be a loopback address, since metrics are served there without authentication"
     )]
     InternalNotLoopback,
+    /// An origin is none.
+    #[error("allowed_origins: {0}")]
+    Origin(#[from] BadOrigin),
+    /// A result could be too small to hold anything, or larger than any door lets through.
+    #[error("limits.mcp_result_bytes must lie between 2048 and 524288")]
+    McpResultBytes,
     /// The egress proxy is not one. The text is not repeated, since it may hold a password.
     #[error("egress.proxy must be http://host:port, without user, password and path")]
     EgressProxy,
@@ -264,10 +281,12 @@ impl Settings {
             behind_proxy: self.behind_proxy.or(other.behind_proxy),
             trusted_proxies: self.trusted_proxies.or(other.trusted_proxies),
             allowed_hosts: self.allowed_hosts.or(other.allowed_hosts),
+            allowed_origins: self.allowed_origins.or(other.allowed_origins),
             limits: LimitSettings {
                 user_per_min: self.limits.user_per_min.or(other.limits.user_per_min),
                 tenant_per_min: self.limits.tenant_per_min.or(other.limits.tenant_per_min),
                 in_flight: self.limits.in_flight.or(other.limits.in_flight),
+                mcp_result_bytes: self.limits.mcp_result_bytes.or(other.limits.mcp_result_bytes),
             },
             egress: self.egress.or(other.egress),
         }
@@ -292,6 +311,13 @@ impl Settings {
                 return Err(ConfigError::PlainText(listen));
             }
         }
+        let allowed_origins = self.allowed_origins.unwrap_or_default();
+        // Read once more when the public URL is known; a bad one is told before anything starts.
+        AllowedOrigins::parse(allowed_origins.iter().map(String::as_str))?;
+        let mcp_result_bytes = self.limits.mcp_result_bytes.unwrap_or(budget::MCP_BYTES);
+        if !(2048..=budget::REST_BYTES).contains(&mcp_result_bytes) {
+            return Err(ConfigError::McpResultBytes);
+        }
         let defaults = Limits::default();
         Ok(Config {
             listen,
@@ -299,6 +325,8 @@ impl Settings {
             public_url,
             trusted_proxies: self.trusted_proxies.unwrap_or_default(),
             allowed_hosts: self.allowed_hosts.unwrap_or_default(),
+            allowed_origins,
+            mcp_result_bytes,
             limits: Limits {
                 user_per_min: self.limits.user_per_min.unwrap_or(defaults.user_per_min),
                 tenant_per_min: self.limits.tenant_per_min.unwrap_or(defaults.tenant_per_min),
@@ -333,6 +361,25 @@ impl Config {
         let own = std::iter::once(public_url.host().to_owned());
         let named = loopback.iter().map(|name| (*name).to_owned());
         AllowedHosts::new(own.chain(named).chain(self.allowed_hosts.iter().cloned()))
+    }
+}
+
+impl Config {
+    /// The web pages that a request may come from: this server's own, those of the settings, and any of this machine's when
+    /// only this machine can connect.
+    ///
+    /// # Errors
+    /// [`ConfigError::Origin`] never in practice: the settings were read before.
+    pub fn origins(&self, public_url: &PublicUrl) -> Result<AllowedOrigins, ConfigError> {
+        let loopback: &[&str] = if self.listen.ip().is_loopback() {
+            &["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
+        } else {
+            &[]
+        };
+        let named = self.allowed_origins.iter().map(String::as_str);
+        Ok(AllowedOrigins::parse(
+            std::iter::once(public_url.as_str()).chain(loopback.iter().copied()).chain(named),
+        )?)
     }
 }
 

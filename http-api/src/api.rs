@@ -6,18 +6,21 @@ use adapter_ssh::Hub;
 use async_trait::async_trait;
 use identity::Authenticator;
 use ipnet::IpNet;
+use mcp_broker::transport::http::McpEndpoint;
 use mcp_broker::{Broker, OncePerMinute};
 use mcp_core::audit::AuditSink;
 use tenancy::Tenancy;
 
 use crate::adapters::Adapters;
 use crate::cursor::CursorKey;
-use crate::network::AllowedHosts;
+use crate::network::{AllowedHosts, AllowedOrigins};
 
 /// The services behind the routes. UI handlers call the same ones.
 pub struct Api {
     /// The call pipeline.
     pub broker: Arc<Broker>,
+    /// The broker's tools over MCP.
+    pub mcp: McpEndpoint,
     /// Tenant data.
     pub tenancy: Tenancy,
     /// Keys to principals.
@@ -43,6 +46,8 @@ pub struct ApiSettings {
     pub public_url: String,
     /// The hosts that a request may name.
     pub allowed_hosts: AllowedHosts,
+    /// The web pages that a request may come from.
+    pub allowed_origins: AllowedOrigins,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Signs page cursors, so that they cannot be made up or carried to another tenant.

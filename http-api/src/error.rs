@@ -29,7 +29,8 @@ pub(crate) const fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::WriteRejected
         | ErrorCode::ToolDisabled
         | ErrorCode::CommandNotWhitelisted
-        | ErrorCode::InsufficientScope => StatusCode::FORBIDDEN,
+        | ErrorCode::InsufficientScope
+        | ErrorCode::OriginRefused => StatusCode::FORBIDDEN,
         ErrorCode::TargetNotFound | ErrorCode::TargetOffline | ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::BodyTimeout => StatusCode::REQUEST_TIMEOUT,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
@@ -28,11 +29,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for StrictJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        if !is_json(request.headers()) {
-            let message = "send the body as JSON, with Content-Type: application/json";
-            return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));
-        }
-        let bytes = read_body(request).await?;
+        let (parts, body) = request.into_parts();
+        let bytes = read_json_body(&parts.headers, body).await?;
         let value = mcp_core::json::parse_as(&bytes).map_err(|error| {
             ApiError::new(ErrorCode::InvalidRequest, format!("the body is refused: {error}"))
         })?;
@@ -46,15 +44,20 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-async fn read_body(request: Request) -> Result<axum::body::Bytes, ApiError> {
+/// The bytes of a body that says it is JSON, within the limits of size and time.
+pub(crate) async fn read_json_body(headers: &HeaderMap, body: Body) -> Result<axum::body::Bytes, ApiError> {
+    if !is_json(headers) {
+        let message = "send the body as JSON, with Content-Type: application/json";
+        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));
+    }
     let too_large = || ApiError::new(ErrorCode::BodyTooLarge, "the body is larger than 1 MiB");
-    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     // A body that says it is too large is refused before a byte of it is read.
     if declared.and_then(|text| text.parse::<u64>().ok()).is_some_and(|length| length > MAX_BODY_BYTES as u64)
     {
         return Err(too_large());
     }
-    let body = Limited::new(request.into_body(), MAX_BODY_BYTES).collect();
+    let body = Limited::new(body, MAX_BODY_BYTES).collect();
     match tokio::time::timeout(BODY_TIMEOUT, body).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),

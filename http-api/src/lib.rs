@@ -17,6 +17,6 @@ mod sse;
 pub use self::adapters::Adapters;
 pub use self::api::{Api, ApiSettings, Readiness, ReadyCheck};
 pub use self::cursor::CursorKey;
-pub use self::network::AllowedHosts;
+pub use self::network::{AllowedHosts, AllowedOrigins, BadOrigin};
 pub use self::router::{Access, Route, internal_router, public_router, route_table};
 pub use self::server::{Server, ServerLimits};

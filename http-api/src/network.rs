@@ -61,6 +61,101 @@ pub(crate) async fn check_host(State(hosts): State<AllowedHosts>, request: Reque
     ApiError::new(ErrorCode::HostRefused, message).into_response()
 }
 
+/// The web pages that may talk to this server from a browser. A page of any other origin is turned away before anything
+/// else looks at its request, whatever credential it has got hold of; a program that is no browser names no origin.
+#[derive(Debug, Clone, Default)]
+pub struct AllowedOrigins {
+    origins: Vec<AllowedOrigin>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct AllowedOrigin {
+    /// Scheme, `://` and host, in lower case.
+    page: String,
+    /// Any when absent.
+    port: Option<u16>,
+}
+
+/// Not an origin that can be allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no origin: write https://host, https://host:port, or http://localhost:* for any port")]
+pub struct BadOrigin(pub String);
+
+impl AllowedOrigins {
+    /// These origins: scheme and host, with the port if it is not the scheme's own, or `:*` for any.
+    ///
+    /// # Errors
+    /// [`BadOrigin`].
+    pub fn parse<'a>(origins: impl IntoIterator<Item = &'a str>) -> Result<Self, BadOrigin> {
+        let parse = |text: &'a str| AllowedOrigin::parse(text).ok_or_else(|| BadOrigin(text.to_owned()));
+        Ok(Self { origins: origins.into_iter().map(parse).collect::<Result<_, _>>()? })
+    }
+
+    fn allow(&self, origin: &str) -> bool {
+        let Some((page, Port::Number(port))) = split_origin(origin) else { return false };
+        let allows = |allowed: &AllowedOrigin| {
+            allowed.page == page && allowed.port.is_none_or(|allowed| allowed == port)
+        };
+        self.origins.iter().any(allows)
+    }
+}
+
+impl AllowedOrigin {
+    fn parse(text: &str) -> Option<Self> {
+        let (page, port) = split_origin(text)?;
+        let port = match port {
+            Port::Any => None,
+            Port::Number(number) => Some(number),
+        };
+        Some(Self { page, port })
+    }
+}
+
+enum Port {
+    Any,
+    Number(u16),
+}
+
+/// Scheme with host, and port, of an origin as RFC 6454 writes it.
+fn split_origin(text: &str) -> Option<(String, Port)> {
+    let (scheme, authority) = text.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    let own_port = match scheme.as_str() {
+        "https" => 443,
+        "http" => 80,
+        _ => return None,
+    };
+    let host = host_of(authority);
+    if host.is_empty() || host.contains(['/', '@', '?', '#', ' ', '*']) {
+        return None;
+    }
+    let port = match authority.strip_prefix(host)? {
+        "" => Port::Number(own_port),
+        ":*" => Port::Any,
+        port => Port::Number(port.strip_prefix(':')?.parse().ok()?),
+    };
+    Some((format!("{scheme}://{}", host.to_ascii_lowercase()), port))
+}
+
+/// Refuses a request that a web page of another origin makes.
+pub(crate) async fn check_origin(
+    State(origins): State<AllowedOrigins>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut named = request.headers().get_all(header::ORIGIN).iter();
+    let is_allowed = match (named.next(), named.next()) {
+        (None, _) => true,
+        (Some(only), None) => only.to_str().is_ok_and(|origin| origins.allow(origin)),
+        (Some(_), Some(_)) => false,
+    };
+    if is_allowed {
+        return next.run(request).await;
+    }
+    let message = "this server does not answer to pages of that origin; its operator can allow it";
+    ApiError::new(ErrorCode::OriginRefused, message).into_response()
+}
+
 /// The client's address: that of the socket, or what a trusted proxy says. Entries that a client could have written
 /// itself stand to the left of those that trusted proxies appended, so the list is read from the right.
 pub(crate) fn client_ip(peer: Option<PeerAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr> {
@@ -96,6 +191,42 @@ mod tests {
             ["evil.example", "coreci.example.evil.example", "", "coreci.example@evil", "[::2]", "127.0.0.11"]
         {
             assert!(!hosts.allow(bad), "{bad}");
+        }
+    }
+
+    // proves: C-P07
+    #[test]
+    fn only_pages_of_our_own_origins_are_allowed() {
+        let origins = AllowedOrigins::parse(["https://C.example", "http://localhost:*", "http://[::1]:8080"]);
+        let origins = origins.expect("origins");
+        for good in [
+            "https://c.example",
+            "https://c.example:443",
+            "http://localhost",
+            "http://LOCALHOST:6274",
+            "http://[::1]:8080",
+        ] {
+            assert!(origins.allow(good), "{good}");
+        }
+        for bad in [
+            "http://c.example",
+            "https://c.example:8443",
+            "https://c.example.evil.example",
+            "https://c.example@evil.example",
+            "https://evil.example",
+            "http://[::1]",
+            "null",
+            "",
+            "localhost",
+            "https://c.example/",
+            "http://localhost:*",
+            "http://localhost:99999",
+            "chrome-extension://abc",
+        ] {
+            assert!(!origins.allow(bad), "{bad}");
+        }
+        for bad in ["c.example", "https://", "https://a b", "*", "https://*:x", "https://c.example/path"] {
+            assert_eq!(AllowedOrigins::parse([bad]).err(), Some(BadOrigin(bad.to_owned())));
         }
     }
 

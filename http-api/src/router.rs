@@ -13,9 +13,9 @@ use mcp_core::principal::Action;
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::gate::{Gate, pass};
-use crate::network::check_host;
+use crate::network::{check_host, check_origin};
 use crate::request_id::identify;
-use crate::routes::{adapters, audit, calls, health, keys, me, relay, targets, tools};
+use crate::routes::{adapters, audit, calls, health, keys, mcp, me, relay, targets, tools};
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,7 @@ routes! {
     "GET" "/livez" Public("says only that the process runs") => health::livez;
     "GET" "/readyz" Public("says only which of our own parts work") => health::readyz;
     "GET" "/api/me" Needs(Action::MeRead) => me::show;
+    "POST" "/mcp" Needs(Action::McpConnect) => mcp::post;
     "GET" "/api/mcp/tools" Needs(Action::ToolsList) => tools::list;
     "POST" "/api/mcp/invoke" Needs(Action::ToolsInvoke) => calls::invoke;
     "GET" "/api/mcp/stream/{call}" Needs(Action::CallsRead) => calls::stream;
@@ -115,11 +116,13 @@ routes! {
 /// The router of the public listener.
 pub fn public_router(api: Arc<Api>) -> Router {
     let hosts = api.settings.allowed_hosts.clone();
+    let origins = api.settings.allowed_origins.clone();
     let routes = add_all(Routes { api: Arc::clone(&api), router: Router::new() });
     routes
         .router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(origins, check_origin))
         .layer(from_fn_with_state(hosts, check_host))
         .layer(from_fn(identify))
         .with_state(api)

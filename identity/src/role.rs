@@ -44,6 +44,7 @@ impl Role {
         match action {
             Action::MeRead
             | Action::ToolsList
+            | Action::McpConnect
             | Action::CallsRead
             | Action::ToolPolicyRead
             | Action::TargetsRead

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::adapter::{AdapterDirectory, Route};
+use mcp_core::adapter::{AdapterDirectory, DirectoryError, Route, Target};
 use mcp_core::audit::{AuditEvent, AuditSink, Receipt};
 use mcp_core::error::{CallError, Candidate};
 use mcp_core::id::{CorrelationId, InstanceId, PrincipalId, TenantId};
@@ -26,6 +26,9 @@ use crate::once::OncePerMinute;
 use crate::record::{CallRecord, rbac_denied};
 use crate::registry::Registry;
 use crate::run::{FinishedCall, Run, RunningCall};
+
+/// Most targets that are looked through to name a caller's own.
+const MOST_TARGETS: u32 = 500;
 
 /// What the pipeline needs from the world. [`crate::memory`] has an implementation of each.
 #[derive(Clone)]
@@ -146,6 +149,46 @@ impl Broker {
         Ok(catalogue().iter().filter(callable).collect())
     }
 
+    /// The tools of [`Broker::tools`] if this caller may invoke any, in the registry's order: the list of doors that show
+    /// exactly what can be called.
+    ///
+    /// # Errors
+    /// As [`Broker::tools`].
+    pub async fn callable_tools(
+        &self,
+        principal: &Principal,
+    ) -> Result<Vec<&'static ToolDefinition>, CallError> {
+        if principal.grants.cover_action(Action::ToolsInvoke) {
+            self.tools(principal).await
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// The targets that lie within the caller's grants, by name; those of very large tenants not all.
+    ///
+    /// # Errors
+    /// [`CallError::DatabaseUnavailable`] when they cannot be read.
+    pub async fn targets(&self, principal: &Principal) -> Result<Vec<Target>, CallError> {
+        let targets = self.ports.directory.targets(principal.tenant, MOST_TARGETS).await;
+        let mut targets = targets.map_err(|error| unreadable(principal.tenant, &error))?;
+        targets.retain(|target| principal.grants.cover_target(target.id));
+        Ok(targets)
+    }
+
+    /// Writes down that a message's headers named another method or tool than its body. It costs a token like any call,
+    /// and without one it is only counted.
+    pub async fn refuse_mismatch(&self, principal: &Principal, tool: &str) {
+        if self.take_token(principal).await.is_err() {
+            return;
+        }
+        let record =
+            CallRecord { correlation: CorrelationId::from_ulid(Ulid::generate()), instance: self.instance };
+        metrics::counter!("coreci_calls_refused_total", "code" => "header_mismatch").increment(1);
+        // Nothing is called either way; the failed write has been logged and counted.
+        let _ = self.append(record.mismatch(principal, tool)).await;
+    }
+
     /// Runs a call to its end: [`Broker::start`], then [`RunningCall::wait`].
     ///
     /// # Errors
@@ -257,20 +300,14 @@ impl Broker {
     }
 
     async fn tool_policy(&self, tenant: TenantId) -> Result<mcp_core::policy::ToolPolicy, CallError> {
-        self.ports.directory.tool_policy(tenant).await.map_err(|error| {
-            tracing::error!(tenant.id = %tenant, error = %error.0, "a tenant's tool policy cannot be read");
-            CallError::DatabaseUnavailable
-        })
+        self.ports.directory.tool_policy(tenant).await.map_err(|error| unreadable(tenant, &error))
     }
 
     /// One match is used; none is 404; several are 409 with the candidates. Targets outside the grants are not there.
     async fn route(&self, permit: &Permit, wanted: Option<&str>) -> Result<Route, CallError> {
         let tenant = permit.principal().tenant;
         let found = self.ports.directory.routes(tenant, permit.tool().kind(), wanted).await;
-        let mut routes = found.map_err(|error| {
-            tracing::error!(tenant.id = %tenant, error = %error.0, "a tenant's targets cannot be read");
-            CallError::DatabaseUnavailable
-        })?;
+        let mut routes = found.map_err(|error| unreadable(tenant, &error))?;
         routes.retain(|route| permit.covers(&route.target));
         match routes.len() {
             0 => Err(CallError::TargetNotFound),
@@ -335,6 +372,11 @@ impl Broker {
         let _ = open.await;
         running
     }
+}
+
+fn unreadable(tenant: TenantId, error: &DirectoryError) -> CallError {
+    tracing::error!(tenant.id = %tenant, error = %error.0, "a tenant's targets or tool policy cannot be read");
+    CallError::DatabaseUnavailable
 }
 
 /// The target may stand beside the arguments or among them, but not as two different things.

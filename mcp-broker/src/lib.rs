@@ -9,6 +9,7 @@ mod once;
 mod record;
 mod registry;
 mod run;
+pub mod transport;
 
 pub use self::broker::{Broker, BrokerBuilder, BuildError, CallRequest, Ports, StreamMode};
 pub use self::cancel::CancelReason;

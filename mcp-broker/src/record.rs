@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_core::adapter::Target;
 use mcp_core::audit::{AuditEvent, Body, EventType, Link, Receipt};
-use mcp_core::error::{AdapterError, CallError};
+use mcp_core::error::{AdapterError, CallError, ErrorCode};
 use mcp_core::id::{CorrelationId, EventId, InstanceId};
 use mcp_core::policy::Permit;
 use mcp_core::principal::{Action, Principal};
@@ -107,6 +107,17 @@ impl CallRecord {
             // The name is the caller's own text: kept readable where it is one of ours, bounded otherwise.
             .public("tool", bounded(tool));
         Some(event(principal, event_type, body, Link::Fact))
+    }
+
+    /// The row of a message whose headers named another method or tool than its body did.
+    pub(crate) fn mismatch(&self, principal: &Principal, tool: &str) -> AuditEvent {
+        let body = self
+            .call_body(principal)
+            .public("phase", "refused")
+            .public("code", ErrorCode::InvalidRequest.as_str())
+            .public("reason", "header_mismatch")
+            .public("tool", bounded(tool));
+        event(principal, EventType::CapabilityInvoked, body, Link::Fact)
     }
 
     /// The second row of a call that only the agent's own whitelist refused.

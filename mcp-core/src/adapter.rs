@@ -79,6 +79,9 @@ pub trait AdapterDirectory: Send + Sync {
         wanted: Option<&str>,
     ) -> Result<Vec<Route>, DirectoryError>;
 
+    /// The tenant's targets of every kind, by name, `limit` at most.
+    async fn targets(&self, tenant: TenantId, limit: u32) -> Result<Vec<Target>, DirectoryError>;
+
     /// What the tenant has switched off.
     async fn tool_policy(&self, tenant: TenantId) -> Result<ToolPolicy, DirectoryError>;
 }

@@ -110,6 +110,8 @@ codes! {
     UnsupportedMediaType = "unsupported_media_type",
     /// The Host header names a host that is not ours.
     HostRefused = "host_refused",
+    /// The request comes from a web page that is not allowed.
+    OriginRefused = "origin_refused",
     /// The call was cancelled.
     Cancelled = "cancelled",
     /// The reader of a stream fell too far behind.

@@ -11,6 +11,7 @@ pub mod json;
 pub mod jsonrpc;
 pub mod limit;
 pub mod mcp;
+pub mod openai;
 pub mod policy;
 pub mod principal;
 pub mod relay;

@@ -21,8 +21,9 @@ pub struct Tool {
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// JSON Schema of `structuredContent`.
-    pub output_schema: Value,
+    /// JSON Schema of `structuredContent`, when the tool promises one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
     /// Hints for clients. Nothing in this program decides by them.
     pub annotations: Annotations,
 }
@@ -31,12 +32,25 @@ pub struct Tool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
+    /// A short name for people, where [`Tool::title`] holds the canonical name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// The tool changes nothing. Always true here.
     pub read_only_hint: bool,
     /// Calling twice is as good as calling once. Always true here.
     pub idempotent_hint: bool,
     /// The answer depends on a world outside. Always true here.
     pub open_world_hint: bool,
+}
+
+/// The `params` of `tools/call`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallToolParams {
+    /// The tool, in either spelling.
+    pub name: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
 }
 
 /// One block of a result.
@@ -56,10 +70,14 @@ pub enum Content {
 pub struct CallToolResult {
     /// Exactly one text block.
     pub content: Vec<Content>,
-    /// The same data as the text, as an object.
-    pub structured_content: Map<String, Value>,
+    /// The same data as the text, as an object. The tools of this program always have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<Map<String, Value>>,
     /// True when the tool failed.
     pub is_error: bool,
+    /// What a program may want to know about the call itself, such as its audit receipt. Empty unless a door adds it.
+    #[serde(rename = "_meta", default, skip_serializing_if = "Map::is_empty")]
+    pub meta: Map<String, Value>,
 }
 
 impl Tool {
@@ -71,8 +89,25 @@ impl Tool {
             title: definition.title.to_owned(),
             description: definition.description.to_owned(),
             input_schema: definition.input_schema.clone(),
-            output_schema: definition.output_schema.clone(),
-            annotations: Annotations { read_only_hint: true, idempotent_hint: true, open_world_hint: true },
+            output_schema: Some(definition.output_schema.clone()),
+            annotations: Annotations {
+                title: None,
+                read_only_hint: true,
+                idempotent_hint: true,
+                open_world_hint: true,
+            },
+        }
+    }
+
+    /// The tool under its wire name, as MCP clients see it. The canonical name is its title.
+    #[must_use]
+    pub fn on_the_wire(definition: &ToolDefinition) -> Self {
+        let canonical = Self::canonical(definition);
+        Self {
+            name: definition.name.wire().to_owned(),
+            title: canonical.name,
+            annotations: Annotations { title: Some(canonical.title), ..canonical.annotations },
+            ..canonical
         }
     }
 }
@@ -110,9 +145,21 @@ impl CallToolResult {
         Self::of(data, true)
     }
 
-    fn of(structured_content: Map<String, Value>, is_error: bool) -> Self {
-        let text = Value::Object(structured_content.clone()).to_string();
-        Self { content: vec![Content::Text { text }], structured_content, is_error }
+    /// The same result with one more entry of `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, key: &str, value: Value) -> Self {
+        self.meta.insert(key.to_owned(), value);
+        self
+    }
+
+    fn of(data: Map<String, Value>, is_error: bool) -> Self {
+        let data = Value::Object(data);
+        let content = vec![Content::Text { text: data.to_string() }];
+        let structured_content = match data {
+            Value::Object(data) => Some(data),
+            _ => None,
+        };
+        Self { content, structured_content, is_error, meta: Map::new() }
     }
 }
 
@@ -135,7 +182,7 @@ mod tests {
         let result = CallToolResult::fitting(output, budget::REST_BYTES);
         let size = serde_json::to_string(&result).expect("json").len();
         assert!(size <= budget::REST_BYTES && size > budget::REST_BYTES / 3, "{size}");
-        assert_eq!(result.structured_content["truncated"], true);
+        assert_eq!(result.structured_content.expect("an object")["truncated"], true);
     }
 
     // proves: M-05, M-06
@@ -147,7 +194,7 @@ mod tests {
         for result in [CallToolResult::success(output), CallToolResult::failure(&CallError::TargetOffline)] {
             let Content::Text { text } = &result.content[0];
             let from_text: Value = serde_json::from_str(text).expect("the text is JSON");
-            assert_eq!(from_text, Value::Object(result.structured_content.clone()));
+            assert_eq!(Some(from_text), result.structured_content.map(Value::Object));
         }
         assert!(CallToolResult::failure(&CallError::TargetOffline).is_error);
     }

@@ -40,6 +40,8 @@ actions! {
     ToolsList = "tools.list",
     /// Invoke a tool.
     ToolsInvoke = "tools.invoke",
+    /// Speak MCP. What one may list and call there, the other actions decide.
+    McpConnect = "mcp.connect",
     /// Attach to the stream of a call of one's own.
     CallsRead = "calls.read",
     /// See which tools the tenant has switched off.

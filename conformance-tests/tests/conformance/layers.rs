@@ -80,7 +80,9 @@ fn each_technology_has_its_one_door() {
         // Dialling a host that a customer can name.
         ("TcpStream::connect", &["egress", "relay-agent"]),
         // Routing HTTP.
-        ("axum::", &["http-api"]),
+        ("axum::", &["http-api", "llm-mock"]),
+        // MCP's wire.
+        ("rmcp::", &["mcp-broker"]),
         // Starting a process.
         ("process::Command", &["tenancy", "relay-agent"]),
         // Revealing what should not be shown: see also clippy.toml.
@@ -94,6 +96,32 @@ fn each_technology_has_its_one_door() {
                 assert!(is_allowed || !text.contains(word), "{} may not say {word}", path.display());
             }
         }
+    }
+}
+
+// proves: L-05
+#[test]
+fn neither_program_contains_the_model_that_only_tests_have() {
+    let metadata = MetadataCommand::new().exec().expect("cargo metadata runs");
+    let resolve = metadata.resolve.as_ref().expect("a resolved graph");
+    for program in ["control-plane", "relay-agent"] {
+        let root = metadata.packages.iter().find(|package| package.name == program).expect("a program");
+        let mut waiting = vec![&root.id];
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some(id) = waiting.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let node = resolve.nodes.iter().find(|node| node.id == *id).expect("a node");
+            let is_normal = |dependency: &&cargo_metadata::NodeDep| {
+                dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal)
+            };
+            waiting.extend(node.deps.iter().filter(is_normal).map(|dependency| &dependency.pkg));
+        }
+        let names = metadata.packages.iter().filter(|package| seen.contains(&package.id));
+        let names: Vec<_> = names.map(|package| package.name.as_str()).collect();
+        assert!(names.contains(&"mcp-core"), "{program}: the walk found nothing");
+        assert!(!names.contains(&"llm-mock") && !names.contains(&"conformance-tests"), "{program}");
     }
 }
 

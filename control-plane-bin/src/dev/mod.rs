@@ -176,7 +176,7 @@ fn leave_dev_json(context: &Context, url: &str, demo: &Demo, host: &HostAgent) -
     let api_key = demo.key.reveal().to_owned();
     let dev = DevJson {
         url: url.to_owned(),
-        mcp_url: None,
+        mcp_url: format!("{url}/mcp"),
         api_key,
         tenant_id: demo.tenant.to_string(),
         target_id: host.target.to_string(),

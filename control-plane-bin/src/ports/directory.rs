@@ -12,7 +12,7 @@ use mcp_core::policy::{PermittedCall, ToolPolicy};
 use mcp_core::secret::SecretValue;
 use mcp_core::tool::{AdapterKind, ToolName, ToolOutput};
 use tenancy::stores::adapter::adapter_find;
-use tenancy::stores::target::target_find;
+use tenancy::stores::target::{target_find, target_list};
 use tenancy::stores::tool_policy::tool_policy_get;
 use tenancy::{Tenancy, TenancyError};
 
@@ -132,6 +132,19 @@ impl PgDirectory {
         Ok(adapter)
     }
 
+    async fn list(&self, tenant: TenantId, limit: u32) -> Result<Vec<Target>, TenancyError> {
+        let tx = self.tenancy.tx(tenant).await?;
+        let targets = target_list(&tx, None, limit).await?;
+        tx.commit().await?;
+        let named = |target: tenancy::stores::target::Target| Target {
+            tenant,
+            id: target.target_id,
+            name: target.name,
+            kind: target.kind,
+        };
+        Ok(targets.into_iter().map(named).collect())
+    }
+
     async fn policy(&self, tenant: TenantId) -> Result<ToolPolicy, TenancyError> {
         let tx = self.tenancy.tx(tenant).await?;
         let disabled = tool_policy_get(&tx).await?;
@@ -149,6 +162,10 @@ impl AdapterDirectory for PgDirectory {
         wanted: Option<&str>,
     ) -> Result<Vec<Route>, DirectoryError> {
         self.find(tenant, kind, wanted).await.map_err(|error| DirectoryError(Box::new(error)))
+    }
+
+    async fn targets(&self, tenant: TenantId, limit: u32) -> Result<Vec<Target>, DirectoryError> {
+        self.list(tenant, limit).await.map_err(|error| DirectoryError(Box::new(error)))
     }
 
     async fn tool_policy(&self, tenant: TenantId) -> Result<ToolPolicy, DirectoryError> {

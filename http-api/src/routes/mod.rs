@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod calls;
 pub(crate) mod health;
 pub(crate) mod keys;
+pub(crate) mod mcp;
 pub(crate) mod me;
 pub(crate) mod relay;
 pub(crate) mod targets;

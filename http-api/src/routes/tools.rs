@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use mcp_core::mcp::Tool;
+use mcp_core::openai::function_definition;
 use mcp_core::tool::ToolName;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tenancy::stores::tool_policy::{tool_policy_get, tool_policy_set};
 
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::gate::Caller;
-use crate::json::{Answer, StrictJson};
+use crate::json::{Answer, StrictJson, StrictQuery};
 
 #[derive(Serialize)]
 pub(crate) struct ToolList {
@@ -27,14 +30,41 @@ struct ListedTool {
     enabled: bool,
 }
 
+/// How the list is wanted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    #[serde(default)]
+    format: Format,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    /// As MCP shows tools, under canonical names.
+    #[default]
+    Mcp,
+    /// As the `tools` of a chat request, under wire names.
+    Openai,
+}
+
 /// The tools that the caller's key and tenant leave, in the registry's order. There is one page.
 pub(crate) async fn list(
     State(api): State<Arc<Api>>,
     Caller(principal): Caller,
-) -> Result<Answer<ToolList>, ApiError> {
-    let tools = api.broker.tools(&principal).await?;
-    let tools = tools.into_iter().map(|tool| ListedTool { tool: Tool::canonical(tool), enabled: true });
-    Ok(Answer(StatusCode::OK, ToolList { tools: tools.collect() }))
+    StrictQuery(query): StrictQuery<ListQuery>,
+) -> Result<Response, ApiError> {
+    let tools = api.broker.tools(&principal).await?.into_iter();
+    Ok(match query.format {
+        Format::Mcp => {
+            let tools = tools.map(|tool| ListedTool { tool: Tool::canonical(tool), enabled: true }).collect();
+            Answer(StatusCode::OK, ToolList { tools }).into_response()
+        }
+        Format::Openai => {
+            let tools: Vec<_> = tools.map(function_definition).collect();
+            Answer(StatusCode::OK, json!({ "tools": tools })).into_response()
+        }
+    })
 }
 
 #[derive(Serialize, Deserialize)]

@@ -107,10 +107,13 @@ async fn other_methods_unknown_paths_and_cross_origin_get_nothing() {
     let world = World::new().await;
     let admin = world.client(Role::Admin).await;
     for method in ["DELETE", "TRACE", "OPTIONS", "PATCH"] {
-        let answer = admin.send(method, "/api/mcp/tools", None, &[("origin", "https://evil.example")]).await;
+        let answer = admin.send(method, "/api/mcp/tools", None, &[]).await;
         assert_eq!(answer.told(), "405 method_not_allowed", "{method}");
     }
-    let list = admin.send("GET", "/api/mcp/tools", None, &[("origin", "https://evil.example")]).await;
+    let elsewhere = [("origin", "https://evil.example")];
+    assert_eq!(admin.send("OPTIONS", "/api/mcp/tools", None, &elsewhere).await.told(), "403 origin_refused");
+    assert_eq!(admin.send("GET", "/api/mcp/tools", None, &elsewhere).await.told(), "403 origin_refused");
+    let list = admin.send("GET", "/api/mcp/tools", None, &[("origin", "https://coreci.example")]).await;
     for name in ["access-control-allow-origin", "mcp-session-id", "mcp-protocol-version"] {
         assert!(!list.headers.contains_key(name), "{name}");
     }

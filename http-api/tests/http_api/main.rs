@@ -5,6 +5,7 @@ mod audit;
 mod calls;
 mod gate;
 mod keys;
+mod mcp;
 mod statuses;
 mod targets;
 mod world;

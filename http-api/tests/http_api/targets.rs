@@ -56,8 +56,9 @@ async fn bad_enrolments_are_told_what_to_do() {
 #[tokio::test]
 async fn a_browser_cannot_open_the_agents_socket() {
     let world = World::new().await;
+    // Not even a page of ours: no browser has business there.
     let headers = [
-        ("origin", "https://evil.example"),
+        ("origin", "https://coreci.example"),
         ("connection", "upgrade"),
         ("upgrade", "websocket"),
         ("sec-websocket-version", "13"),

@@ -11,11 +11,15 @@ use audit::{AuditConfig, PostgresAudit};
 use axum::Router;
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
-use http_api::{Adapters, AllowedHosts, Api, ApiSettings, CursorKey, Readiness, ReadyCheck, public_router};
+use http_api::{
+    Adapters, AllowedHosts, AllowedOrigins, Api, ApiSettings, CursorKey, Readiness, ReadyCheck, public_router,
+};
 use http_body_util::BodyExt;
 use identity::pg::{NewKey, key_create};
 use identity::{ApiKey, Authenticator, Role};
 use mcp_broker::memory::{Limits, MemoryDirectory, MemoryLimiter, MemoryStreams};
+use mcp_broker::transport::BrokerTools;
+use mcp_broker::transport::http::McpEndpoint;
 use mcp_broker::{Broker, OncePerMinute, Ports};
 use mcp_core::adapter::{Adapter, Route, Target};
 use mcp_core::adapter_config::{AdapterConfig, AdapterFactory, ConfigRefused};
@@ -26,7 +30,7 @@ use mcp_core::id::{AgentId, InstanceId, TargetId, TenantId};
 use mcp_core::policy::PermittedCall;
 use mcp_core::relay::HostFacts;
 use mcp_core::secret::SecretValue;
-use mcp_core::tool::{AdapterKind, ToolName, ToolOutput};
+use mcp_core::tool::{AdapterKind, ToolName, ToolOutput, budget};
 use secrets::MemorySecrets;
 use serde_json::{Value, json};
 use tenancy::testing::TestDatabase;
@@ -40,6 +44,8 @@ pub(crate) const TOOL: &str = "github.get_recent_ci_runs";
 #[derive(Debug, Clone)]
 pub(crate) enum Behaviour {
     Answer,
+    /// More than a model is given to read.
+    AnswerLong,
     Fail(AdapterError),
     Hang,
 }
@@ -72,6 +78,11 @@ impl Adapter for FakeAdapter {
         match behaviour {
             Behaviour::Answer => {
                 let answer = json!({"repos": [], "truncated": false});
+                Ok(ToolOutput::new(answer.as_object().expect("an object").clone()))
+            }
+            Behaviour::AnswerLong => {
+                let runs: Vec<_> = (0..2000).map(|number| json!({"id": number, "branch": "main"})).collect();
+                let answer = json!({"runs": runs, "truncated": false});
                 Ok(ToolOutput::new(answer.as_object().expect("an object").clone()))
             }
             Behaviour::Fail(error) => Err(error),
@@ -205,8 +216,11 @@ impl World {
             .screen(ToolName::SshRunWhitelistedCommand, Arc::new(CommandScreen))
             .build()
             .expect("a broker");
+        let broker = Arc::new(broker);
+        let tools = BrokerTools::new(Arc::clone(&broker), budget::MCP_BYTES);
         let api = Arc::new(Api {
-            broker: Arc::new(broker),
+            broker,
+            mcp: McpEndpoint::new(Arc::new(tools)),
             authenticator: Authenticator::new(tenancy.clone()),
             tenancy,
             adapters,
@@ -217,6 +231,7 @@ impl World {
             settings: ApiSettings {
                 public_url: "https://coreci.example".to_owned(),
                 allowed_hosts: AllowedHosts::new(["coreci.example".to_owned()]),
+                allowed_origins: AllowedOrigins::parse(["https://coreci.example"]).expect("an origin"),
                 trusted_proxies: Vec::new(),
                 cursor_key: CursorKey::new(&[9; 32]),
             },
@@ -273,6 +288,12 @@ impl Client {
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
         self.send("POST", path, Some(body.to_string()), &[]).await
+    }
+
+    /// Sends one MCP request of the pinned revision.
+    pub(crate) async fn mcp(&self, method: &str, params: Value) -> Answer {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.send("POST", "/mcp", Some(message.to_string()), &[("mcp-protocol-version", "2025-06-18")]).await
     }
 
     /// Calls a tool and waits. [`TOOL`] gets the arguments that it needs.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use async_trait::async_trait;
-use mcp_core::adapter::{AdapterDirectory, DirectoryError, Route};
+use mcp_core::adapter::{AdapterDirectory, DirectoryError, Route, Target};
 use mcp_core::id::TenantId;
 use mcp_core::policy::ToolPolicy;
 use mcp_core::tool::AdapterKind;
@@ -44,6 +44,15 @@ impl AdapterDirectory for MemoryDirectory {
         };
         let routes = self.routes.read().unwrap_or_else(PoisonError::into_inner);
         Ok(routes.iter().filter(matches).cloned().collect())
+    }
+
+    async fn targets(&self, tenant: TenantId, limit: u32) -> Result<Vec<Target>, DirectoryError> {
+        let routes = self.routes.read().unwrap_or_else(PoisonError::into_inner);
+        let own = routes.iter().map(|route| &route.target).filter(|target| target.tenant == tenant);
+        let mut targets: Vec<Target> = own.cloned().collect();
+        targets.sort_by(|one, other| one.name.cmp(&other.name));
+        targets.truncate(limit as usize);
+        Ok(targets)
     }
 
     async fn tool_policy(&self, tenant: TenantId) -> Result<ToolPolicy, DirectoryError> {

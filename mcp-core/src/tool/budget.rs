@@ -5,6 +5,9 @@ use serde_json::{Map, Value, json};
 /// Most JSON that a result may hold on REST.
 pub const REST_BYTES: usize = 512 * 1024;
 
+/// Most JSON that a result may hold on MCP surfaces unless a setting says otherwise: a model reads it.
+pub const MCP_BYTES: usize = 32 * 1024;
+
 /// Cuts the longest list or text of `data` until its JSON fits into `max_bytes`, marking `truncated`, `omitted` (for
 /// lists) and a `hint`. Data that fits is left alone.
 pub fn fit(data: &mut Map<String, Value>, max_bytes: usize) {
