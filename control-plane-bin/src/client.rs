@@ -30,6 +30,36 @@ pub struct DevJson {
     pub login_url: Option<String>,
 }
 
+/// Where a control plane is, and with which key to talk to it.
+pub struct Place {
+    /// Its URL.
+    pub url: String,
+    /// A key.
+    pub key: SecretValue,
+}
+
+impl Place {
+    /// What the flags name, or else what `dev` left in the data directory.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn find(url: Option<&str>, key_file: Option<&Path>, data: &DataDir) -> Result<Self, ClientError> {
+        match (url, key_file) {
+            (Some(url), Some(path)) => {
+                let key = std::fs::read_to_string(path)
+                    .map_err(|source| ClientError::KeyFile { path: path.to_owned(), source })?;
+                Ok(Self { url: url.to_owned(), key: SecretValue::new(key.trim().to_owned()) })
+            }
+            (None, None) => {
+                let text = data.read_text(DEV_JSON)?.ok_or(ClientError::Unknown)?;
+                let dev: DevJson = serde_json::from_str(&text).map_err(|_| ClientError::Unknown)?;
+                Ok(Self { url: dev.url, key: SecretValue::new(dev.api_key) })
+            }
+            (Some(_), None) | (None, Some(_)) => Err(ClientError::Incomplete),
+        }
+    }
+}
+
 /// Talks to one control plane with one key.
 pub struct Client {
     http: reqwest::Client,
@@ -104,26 +134,6 @@ impl Client {
         // Our own server is meant, whatever proxy the environment names.
         let http = reqwest::Client::builder().no_proxy().build().map_err(|_| ClientError::Malformed)?;
         Ok(Self { http, url: url.trim_end_matches('/').to_owned(), key })
-    }
-
-    /// A client for what the flags name, or else for what `dev` left in the data directory.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn find(url: Option<&str>, key_file: Option<&Path>, data: &DataDir) -> Result<Self, ClientError> {
-        match (url, key_file) {
-            (Some(url), Some(path)) => {
-                let key = std::fs::read_to_string(path)
-                    .map_err(|source| ClientError::KeyFile { path: path.to_owned(), source })?;
-                Self::new(url, SecretValue::new(key.trim().to_owned()))
-            }
-            (None, None) => {
-                let text = data.read_text(DEV_JSON)?.ok_or(ClientError::Unknown)?;
-                let dev: DevJson = serde_json::from_str(&text).map_err(|_| ClientError::Unknown)?;
-                Self::new(&dev.url, SecretValue::new(dev.api_key))
-            }
-            (Some(_), None) | (None, Some(_)) => Err(ClientError::Incomplete),
-        }
     }
 
     /// Sends a request and reads a JSON answer (null when there is none).

@@ -13,6 +13,7 @@ use egress::{EgressPolicy, ProxyUrl};
 use http_api::{AllowedHosts, AllowedOrigins, BadOrigin};
 use ipnet::IpNet;
 use mcp_broker::memory::Limits;
+use mcp_core::secret::SecretValue;
 use mcp_core::tool::budget;
 use serde::Deserialize;
 use url::Url;
@@ -32,6 +33,8 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// `XDG_DATA_HOME`.
     pub xdg_data_home: Option<PathBuf>,
+    /// `CORECI_API_KEY`, for `mcp-stdio`: a key has no flag.
+    pub api_key: Option<SecretValue>,
 }
 
 impl Environment {
@@ -42,6 +45,9 @@ impl Environment {
             path: std::env::var_os("PATH"),
             home: std::env::var_os("HOME").map(PathBuf::from),
             xdg_data_home: std::env::var_os("XDG_DATA_HOME").map(PathBuf::from),
+            api_key: std::env::var_os("CORECI_API_KEY")
+                .and_then(|key| key.into_string().ok())
+                .map(SecretValue::new),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod adapter;
 mod audit;
 mod key;
+mod mcp_stdio;
 mod migrate;
 mod remote;
 mod serve;
@@ -16,6 +17,7 @@ pub(crate) use self::tenant::OPERATOR;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use tenancy::embedded::supervised_main;
@@ -78,6 +80,8 @@ enum Command {
     /// Adapters of a running control plane.
     #[command(subcommand)]
     Adapter(adapter::AdapterCommand),
+    /// MCP over standard input and output, bridged to a running control plane.
+    McpStdio(mcp_stdio::McpStdioArgs),
     /// The audit log.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -181,7 +185,11 @@ impl Cli {
 
 fn block_on(work: impl Future<Output = Result<(), CommandError>>) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| CommandError::Failure(error.into()))?.block_on(work)
+    let runtime = runtime.map_err(|error| CommandError::Failure(error.into()))?;
+    let outcome = runtime.block_on(work);
+    // A read of standard input cannot be interrupted, and nobody waits for it any more.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
 }
 
 async fn run(command: Command, context: Context) -> Result<(), CommandError> {
@@ -193,6 +201,7 @@ async fn run(command: Command, context: Context) -> Result<(), CommandError> {
         Command::Key(command) => key::run(command, &context).await,
         Command::Tools(command) => tools::run(command, &context).await,
         Command::Targets(command) => targets::run(command, &context).await,
+        Command::McpStdio(args) => mcp_stdio::run(args, &context).await,
         Command::Adapter(command) => adapter::run(command, &context).await,
         Command::Audit(command) => audit::run(command, &context).await,
     }

@@ -5,21 +5,27 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Context;
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, Place};
+use crate::data_dir::DataDir;
 
 /// Where the control plane is. Without these, what `dev` left in the data directory.
 #[derive(Debug, Args)]
 pub(crate) struct Remote {
     /// URL of the control plane.
     #[arg(long, env = "CORECI_URL", value_name = "URL")]
-    url: Option<String>,
+    pub(crate) url: Option<String>,
     /// File that holds an API key.
     #[arg(long, env = "CORECI_KEY_FILE", value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 impl Remote {
     pub(crate) fn client(&self, context: &Context) -> Result<Client, ClientError> {
-        Client::find(self.url.as_deref(), self.key_file.as_deref(), &context.data)
+        let place = self.place(&context.data)?;
+        Client::new(&place.url, place.key)
+    }
+
+    pub(crate) fn place(&self, data: &DataDir) -> Result<Place, ClientError> {
+        Place::find(self.url.as_deref(), self.key_file.as_deref(), data)
     }
 }

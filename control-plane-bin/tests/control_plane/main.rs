@@ -4,6 +4,7 @@ mod bad_starts;
 mod command_line;
 mod dev;
 mod kill;
+mod mcp_stdio;
 mod server;
 mod spine;
 mod stalling_agent;

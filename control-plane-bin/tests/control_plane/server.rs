@@ -19,7 +19,14 @@ pub(crate) fn scratch() -> tempfile::TempDir {
 /// The binary with a data directory, and an environment that says nothing else.
 pub(crate) fn control_plane(data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_control-plane"));
-    for name in ["DATABASE_URL", "CORECI_AUDIT_DATABASE_URL", "CORECI_URL", "CORECI_KEY_FILE"] {
+    for name in [
+        "DATABASE_URL",
+        "CORECI_AUDIT_DATABASE_URL",
+        "CORECI_URL",
+        "CORECI_KEY_FILE",
+        "CORECI_API_KEY",
+        "CORECI_CA_FILE",
+    ] {
         command.env_remove(name);
     }
     command.arg("--data-dir").arg(data).stdin(Stdio::null());
