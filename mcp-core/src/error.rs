@@ -289,6 +289,37 @@ impl AdapterError {
     }
 }
 
+impl AdapterError {
+    /// The error that `data` describes, as [`CallError::details`] with its code and message writes it into a result: the
+    /// way back for whoever got it over MCP. `None` when it describes none that an adapter reports.
+    #[must_use]
+    pub fn from_data(data: &Map<String, Value>) -> Option<Self> {
+        let text = |key: &str| data.get(key).and_then(Value::as_str).map(str::to_owned);
+        let name = text("error")?;
+        let code = *ErrorCode::ALL.iter().find(|code| code.as_str() == name)?;
+        Some(match code {
+            ErrorCode::UpstreamAuth => Self::UpstreamAuth,
+            ErrorCode::InsufficientScope => Self::InsufficientScope { permission: text("permission")? },
+            ErrorCode::UpstreamRateLimited => {
+                Self::UpstreamRateLimited { retry_after_sec: data.get("retryAfterSec")?.as_u64()? }
+            }
+            ErrorCode::UpstreamError => Self::Upstream(text("message")?),
+            ErrorCode::UpstreamTooLarge => Self::TooLarge,
+            ErrorCode::UpstreamMalformed => Self::Malformed,
+            ErrorCode::TlsUntrusted => Self::TlsUntrusted,
+            ErrorCode::TlsPinMismatch => Self::TlsPinMismatch,
+            ErrorCode::EgressDenied => Self::EgressDenied,
+            ErrorCode::UpstreamTimeout => Self::Timeout,
+            ErrorCode::NotFound => Self::NotFound(text("message")?),
+            ErrorCode::TargetOffline => Self::Offline,
+            ErrorCode::AgentDisconnected => Self::AgentDisconnected,
+            ErrorCode::AgentBusy => Self::AgentBusy,
+            ErrorCode::CommandNotWhitelisted => Self::RejectedByAgent,
+            _ => return None,
+        })
+    }
+}
+
 impl CallError {
     /// The stable code.
     #[must_use]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use mcp_broker::transport::in_process::Link;
 use mcp_core::adapter::{Adapter, AdapterDirectory, DirectoryError, Route, Target};
 use mcp_core::adapter_config::{AdapterConfig, AdapterFactory};
 use mcp_core::error::{AdapterError, ErrorCode};
@@ -59,7 +60,7 @@ struct Built {
 
 impl PgDirectory {
     pub(crate) fn new(tenancy: Tenancy, ssh: Arc<dyn Adapter>, factory: Arc<dyn AdapterFactory>) -> Self {
-        Self { tenancy, ssh, factory, built: Mutex::default() }
+        Self { tenancy, ssh: Arc::new(Link::register(ssh)), factory, built: Mutex::default() }
     }
 
     async fn find(
@@ -125,6 +126,7 @@ impl PgDirectory {
             // The operator's policy has become stricter since it was configured: it is there, and answers so.
             Err(refused) => Arc::new(Unbuildable { kind: stored.kind, code: refused.code }),
         };
+        let adapter: Arc<dyn Adapter> = Arc::new(Link::register(adapter));
         if built.len() >= MOST_BUILT {
             built.clear();
         }

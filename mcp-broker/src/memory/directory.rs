@@ -1,13 +1,15 @@
 //! A directory of targets that is filled by hand.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use mcp_core::adapter::{AdapterDirectory, DirectoryError, Route, Target};
 use mcp_core::id::TenantId;
 use mcp_core::policy::ToolPolicy;
 use mcp_core::tool::AdapterKind;
+
+use crate::transport::in_process::Link;
 
 /// Targets and tool policies in memory.
 #[derive(Default)]
@@ -17,8 +19,9 @@ pub struct MemoryDirectory {
 }
 
 impl MemoryDirectory {
-    /// Adds a target.
+    /// Adds a target and registers its adapter.
     pub fn add(&self, route: Route) {
+        let route = Route { adapter: Arc::new(Link::register(route.adapter)), ..route };
         self.routes.write().unwrap_or_else(PoisonError::into_inner).push(route);
     }
 
