@@ -14,6 +14,7 @@ use audit::{AuditConfig, PostgresAudit};
 use egress::{EgressPolicy, SystemResolver};
 use http_api::{Adapters, Api, ApiSettings, CursorKey, Server, ServerLimits, internal_router, public_router};
 use identity::Authenticator;
+use identity::oauth::TokenVerifier;
 use mcp_broker::memory::{MemoryLimiter, MemoryStreams};
 use mcp_broker::transport::BrokerTools;
 use mcp_broker::transport::http::McpEndpoint;
@@ -34,7 +35,7 @@ use crate::cli::{CommandError, Context};
 use crate::config::{Config, ConfigError, PublicUrl};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::database::{Database, DatabaseSource};
-use crate::ports::{GuardedFactory, PgAgents, PgDirectory, SystemReadiness};
+use crate::ports::{GuardedDocuments, GuardedFactory, PgAgents, PgDirectory, SystemReadiness};
 
 /// Time that running calls have to end when the server goes down.
 const DRAIN: Duration = Duration::from_secs(15);
@@ -154,10 +155,14 @@ impl App {
         let agents = Arc::new(PgAgents::new(tenancy.clone(), audit.clone()));
         let hub = Hub::new(agents, audit.clone(), public_url.authority());
         let ssh = Arc::new(SshAdapter::new(Arc::clone(&hub)));
-        let factory = Arc::new(GuardedFactory::new(
-            egress_policy(config, &listeners, connections).await,
-            Arc::new(SystemResolver),
-        ));
+        let egress = egress_policy(config, &listeners, connections).await;
+        let mut authenticator = Authenticator::new(tenancy.clone());
+        if let Some(oauth) = &config.oauth {
+            let documents = GuardedDocuments::new(oauth, &egress, Arc::new(SystemResolver));
+            let policy = oauth.policy(format!("{}/mcp", public_url.as_str()));
+            authenticator = authenticator.with_tokens(TokenVerifier::new(policy, Arc::new(documents)));
+        }
+        let factory = Arc::new(GuardedFactory::new(egress, Arc::new(SystemResolver)));
         let adapters = Adapters::new(tenancy.clone(), secrets.clone(), factory.clone(), audit.clone());
         let ports = Ports {
             audit: audit.clone(),
@@ -179,7 +184,7 @@ impl App {
             broker: Arc::clone(&broker),
             mcp: McpEndpoint::new(Arc::new(tools)),
             tenancy: tenancy.clone(),
-            authenticator: Authenticator::new(tenancy.clone()),
+            authenticator,
             adapters,
             hub: Arc::clone(&hub),
             audit: audit.clone(),
@@ -189,6 +194,7 @@ impl App {
                 public_url: public_url.as_str().to_owned(),
                 allowed_hosts: config.hosts(&public_url),
                 allowed_origins: config.origins(&public_url)?,
+                token_issuer: config.oauth.as_ref().map(|oauth| oauth.issuer.clone()),
                 trusted_proxies: config.trusted_proxies.clone(),
                 cursor_key,
             },

@@ -3,6 +3,8 @@
 //! Secrets of tenants never come this way. A setting's one place is its field here; `docs/CONFIG.md` lists them
 //! all.
 
+mod oauth;
+
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
@@ -17,6 +19,8 @@ use mcp_core::secret::SecretValue;
 use mcp_core::tool::budget;
 use serde::Deserialize;
 use url::Url;
+
+pub use self::oauth::{OAuth, OAuthSettings};
 
 /// Where the public listener listens unless told otherwise.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
@@ -81,6 +85,10 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(default)]
     pub limits: LimitSettings,
+    /// Whose access tokens are taken beside API keys.
+    #[command(flatten)]
+    #[serde(default)]
+    pub oauth: OAuthSettings,
     /// Which hosts adapters may reach.
     #[command(flatten)]
     #[serde(default)]
@@ -212,6 +220,8 @@ pub struct Config {
     pub in_flight: usize,
     /// Most bytes of a result on MCP.
     pub mcp_result_bytes: usize,
+    /// Whose access tokens are taken beside API keys, if anybody's.
+    pub oauth: Option<OAuth>,
     /// Which hosts adapters may reach, without this server's own addresses.
     pub egress: EgressPolicy,
 }
@@ -260,6 +270,12 @@ pub enum ConfigError {
     /// A result could be too small to hold anything, or larger than any door lets through.
     #[error("limits.mcp_result_bytes must lie between 2048 and 524288")]
     McpResultBytes,
+    /// An issuer's URL is not one that can be trusted.
+    #[error("{0} is refused for oauth: write https:// and a host, without user, query or fragment")]
+    OAuthUrl(String),
+    /// Something is said about tokens, but not whose.
+    #[error("oauth.issuer is needed when oauth.audience or oauth.jwks_url is set")]
+    OAuthIssuerMissing,
     /// The egress proxy is not one. The text is not repeated, since it may hold a password.
     #[error("egress.proxy must be http://host:port, without user, password and path")]
     EgressProxy,
@@ -294,6 +310,7 @@ impl Settings {
                 in_flight: self.limits.in_flight.or(other.limits.in_flight),
                 mcp_result_bytes: self.limits.mcp_result_bytes.or(other.limits.mcp_result_bytes),
             },
+            oauth: self.oauth.or(other.oauth),
             egress: self.egress.or(other.egress),
         }
     }
@@ -341,6 +358,7 @@ impl Settings {
                 .limits
                 .in_flight
                 .map_or(mcp_broker::DEFAULT_IN_FLIGHT_LIMIT, |limit| limit.get() as usize),
+            oauth: self.oauth.check()?,
             egress: self.egress.policy()?,
         })
     }

@@ -48,10 +48,20 @@ pub struct ApiSettings {
     pub allowed_hosts: AllowedHosts,
     /// The web pages that a request may come from.
     pub allowed_origins: AllowedOrigins,
+    /// The issuer whose access tokens are taken at `/mcp`, if one is configured.
+    pub token_issuer: Option<String>,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Signs page cursors, so that they cannot be made up or carried to another tenant.
     pub cursor_key: CursorKey,
+}
+
+impl ApiSettings {
+    /// The MCP endpoint as access tokens and their metadata name it (RFC 8707, RFC 9728).
+    #[must_use]
+    pub fn mcp_resource(&self) -> String {
+        format!("{}/mcp", self.public_url)
+    }
 }
 
 /// Something that must work for this process to be ready.

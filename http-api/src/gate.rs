@@ -6,13 +6,14 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use identity::AuthError;
-use mcp_core::error::CallError;
+use mcp_core::error::{CallError, ErrorCode};
 use mcp_core::principal::{Action, Principal};
 
 use crate::api::Api;
 use crate::error::{ApiError, chain};
+use crate::routes::protected_resource;
 
 /// The authenticated caller, as a handler sees it. Only the gate makes one.
 #[derive(Debug, Clone)]
@@ -34,21 +35,34 @@ pub(crate) struct Gate {
     pub(crate) action: Action,
 }
 
-/// Lets a request through if its key is good and the role carries the route's action.
+/// Lets a request through if its credential is good and the role carries the route's action.
 pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     match gate.check(request.headers()).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(error) => error.into_response(),
+        Err(error) => {
+            let mut response = error.into_response();
+            if response.status() == StatusCode::UNAUTHORIZED
+                && let Some(challenge) = gate.challenge(request.headers())
+            {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            response
+        }
     }
 }
 
 impl Gate {
     async fn check(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let key = bearer(headers).ok_or_else(ApiError::unauthenticated)?;
-        let principal = self.api.authenticator.authenticate(key).await.map_err(|error| match &error {
+        let authenticated = if self.takes_tokens() {
+            self.api.authenticator.authenticate_key_or_token(key).await
+        } else {
+            self.api.authenticator.authenticate(key).await
+        };
+        let principal = authenticated.map_err(|error| match &error {
             AuthError::Unauthenticated => {
                 metrics::counter!("coreci_unauthenticated_total").increment(1);
                 ApiError::unauthenticated()
@@ -57,12 +71,35 @@ impl Gate {
                 tracing::error!(error = %chain(cause), "a credential could not be checked");
                 CallError::DatabaseUnavailable.into()
             }
+            AuthError::IssuerUnavailable(cause) => {
+                tracing::error!(error = %chain(cause), "an access token could not be checked");
+                let message = "the issuer of access tokens cannot be asked for its keys; try again shortly, or use an API key";
+                ApiError::new(ErrorCode::UpstreamError, message)
+            }
         })?;
         if !principal.grants.cover_action(self.action) {
             self.api.broker.deny(&principal, self.action).await?;
             return Err(CallError::Forbidden.into());
         }
         Ok(Caller(principal))
+    }
+
+    /// Access tokens are issued for the MCP endpoint and are good for nothing else.
+    fn takes_tokens(&self) -> bool {
+        self.action == Action::McpConnect && self.api.settings.token_issuer.is_some()
+    }
+
+    /// Where a client that was turned away learns whose tokens are taken (RFC 9728 §5.1), and whether it was for the token
+    /// that it sent (RFC 6750 §3).
+    fn challenge(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        if !self.takes_tokens() {
+            return None;
+        }
+        let metadata = protected_resource::url(&self.api.settings);
+        let error =
+            if headers.contains_key(header::AUTHORIZATION) { r#", error="invalid_token""# } else { "" };
+        let challenge = format!(r#"Bearer realm="coreci", resource_metadata="{metadata}"{error}"#);
+        HeaderValue::from_str(&challenge).ok()
     }
 }
 

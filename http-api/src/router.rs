@@ -15,7 +15,9 @@ use crate::error::ApiError;
 use crate::gate::{Gate, pass};
 use crate::network::{check_host, check_origin};
 use crate::request_id::identify;
-use crate::routes::{adapters, audit, calls, health, keys, mcp, me, relay, targets, tools};
+use crate::routes::{
+    adapters, audit, calls, health, keys, mcp, me, protected_resource, relay, targets, tools,
+};
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +91,8 @@ routes! {
     "GET" "/readyz" Public("says only which of our own parts work") => health::readyz;
     "GET" "/api/me" Needs(Action::MeRead) => me::show;
     "POST" "/mcp" Needs(Action::McpConnect) => mcp::post;
+    "GET" "/.well-known/oauth-protected-resource" Public("says only whose tokens /mcp takes") => protected_resource::show;
+    "GET" "/.well-known/oauth-protected-resource/mcp" Public("says only whose tokens /mcp takes") => protected_resource::show;
     "GET" "/api/mcp/tools" Needs(Action::ToolsList) => tools::list;
     "POST" "/api/mcp/invoke" Needs(Action::ToolsInvoke) => calls::invoke;
     "GET" "/api/mcp/stream/{call}" Needs(Action::CallsRead) => calls::stream;

@@ -2,6 +2,7 @@
 
 mod authenticator;
 mod key;
+pub mod oauth;
 pub mod pg;
 mod role;
 

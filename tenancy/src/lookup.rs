@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mcp_core::id::{AgentId, KeyId, TenantId};
+use mcp_core::id::{AgentId, KeyId, PrincipalId, TenantId};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -70,6 +70,20 @@ impl<'a> Lookup<'a> {
         let sql = "select tenant_id, enrolment_id from lookup_enrolment($1)";
         let rows = self.ask(sql, &[&hash.as_slice()]).await?;
         Ok(only(&rows).map(|row| (TenantId::from_uuid(row.get(0)), row.get(1))))
+    }
+
+    /// The tenant and user that this subject of this issuer is linked to, in whatever state they are.
+    ///
+    /// # Errors
+    /// See [`Lookup`].
+    pub async fn identity(
+        &self,
+        issuer: &str,
+        subject: &str,
+    ) -> Result<Option<(TenantId, PrincipalId)>, TenancyError> {
+        let sql = "select tenant_id, user_id from lookup_identity($1, $2)";
+        let rows = self.ask(sql, &[&issuer, &subject]).await?;
+        Ok(only(&rows).map(|row| (TenantId::from_uuid(row.get(0)), PrincipalId::from_uuid(row.get(1)))))
     }
 
     async fn ask(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, TenancyError> {

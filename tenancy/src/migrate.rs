@@ -16,6 +16,7 @@ const MIGRATIONS: &[Migration] = &[
     migration(2, "targets_and_agents", include_str!("../../sql/migrations/0002_targets_and_agents.sql")),
     migration(3, "audit", include_str!("../../sql/migrations/0003_audit.sql")),
     migration(4, "adapters", include_str!("../../sql/migrations/0004_adapters.sql")),
+    migration(5, "user_identities", include_str!("../../sql/migrations/0005_user_identities.sql")),
 ];
 
 /// "coreci" in ASCII: whoever changes the schema or the roles holds this advisory lock for its session.

@@ -83,6 +83,7 @@ fn each_technology_has_its_one_door() {
         ("axum::", &["http-api", "llm-mock"]),
         // MCP's wire.
         ("rmcp::", &["mcp-broker"]),
+        ("jsonwebtoken::", &["identity"]),
         // Starting a process.
         ("process::Command", &["tenancy", "relay-agent"]),
         // Revealing what should not be shown: see also clippy.toml.

@@ -49,9 +49,9 @@ pub(crate) enum KeyCommand {
 pub(crate) struct Scope {
     /// Short name or id of the tenant; the only one when absent.
     #[arg(long)]
-    tenant: Option<String>,
+    pub(super) tenant: Option<String>,
     #[command(flatten)]
-    database: DatabaseSource,
+    pub(super) database: DatabaseSource,
 }
 
 pub(crate) async fn run(command: KeyCommand, context: &Context) -> Result<(), CommandError> {

@@ -10,6 +10,7 @@ mod serve;
 mod targets;
 mod tenant;
 mod tools;
+mod user;
 
 pub(crate) use self::serve::on_signal;
 pub(crate) use self::tenant::OPERATOR;
@@ -62,7 +63,7 @@ enum Command {
     /// Try it on this machine: database, demo tenant, an agent for this host, and one real call.
     Dev(dev::DevArgs),
     /// Serve.
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Bring the database up to date.
     Migrate(migrate::MigrateArgs),
     /// Tenants of this installation.
@@ -71,6 +72,9 @@ enum Command {
     /// API keys of a tenant.
     #[command(subcommand)]
     Key(key::KeyCommand),
+    /// People, as an issuer of access tokens knows them.
+    #[command(subcommand)]
+    User(user::UserCommand),
     /// Tools of a running control plane.
     #[command(subcommand)]
     Tools(tools::ToolsCommand),
@@ -195,10 +199,11 @@ fn block_on(work: impl Future<Output = Result<(), CommandError>>) -> Result<(), 
 async fn run(command: Command, context: Context) -> Result<(), CommandError> {
     match command {
         Command::Dev(args) => dev::run(args, &context).await,
-        Command::Serve(args) => serve::run(args, &context).await,
+        Command::Serve(args) => serve::run(*args, &context).await,
         Command::Migrate(args) => migrate::run(args, &context).await,
         Command::Tenant(command) => tenant::run(command, &context).await,
         Command::Key(command) => key::run(command, &context).await,
+        Command::User(command) => user::run(command, &context).await,
         Command::Tools(command) => tools::run(command, &context).await,
         Command::Targets(command) => targets::run(command, &context).await,
         Command::McpStdio(args) => mcp_stdio::run(args, &context).await,

@@ -7,6 +7,7 @@ pub(crate) mod health;
 pub(crate) mod keys;
 pub(crate) mod mcp;
 pub(crate) mod me;
+pub(crate) mod protected_resource;
 pub(crate) mod relay;
 pub(crate) mod targets;
 pub(crate) mod tools;

@@ -6,6 +6,7 @@ mod calls;
 mod gate;
 mod keys;
 mod mcp;
+mod oauth;
 mod statuses;
 mod targets;
 mod world;

@@ -15,6 +15,7 @@ use http_api::{
     Adapters, AllowedHosts, AllowedOrigins, Api, ApiSettings, CursorKey, Readiness, ReadyCheck, public_router,
 };
 use http_body_util::BodyExt;
+use identity::oauth::TokenVerifier;
 use identity::pg::{NewKey, key_create};
 use identity::{ApiKey, Authenticator, Role};
 use mcp_broker::memory::{Limits, MemoryDirectory, MemoryLimiter, MemoryStreams};
@@ -36,6 +37,9 @@ use serde_json::{Value, json};
 use tenancy::testing::TestDatabase;
 use tower::ServiceExt;
 use uuid::Uuid;
+
+/// Whose access tokens are taken, where any are.
+pub(crate) const ISSUER: &str = "https://id.example";
 
 /// A live tool, so that no answer comes out of the cache.
 pub(crate) const TOOL: &str = "github.get_recent_ci_runs";
@@ -187,6 +191,15 @@ pub(crate) struct Answer {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::build(None).await
+    }
+
+    /// One whose `/mcp` takes access tokens of [`ISSUER`].
+    pub(crate) async fn trusting(tokens: TokenVerifier) -> Self {
+        Self::build(Some(tokens)).await
+    }
+
+    async fn build(tokens: Option<TokenVerifier>) -> Self {
         let database = TestDatabase::new().await;
         let tenant = database.create_tenant("acme").await;
         let tenancy = database.tenancy();
@@ -218,10 +231,15 @@ impl World {
             .expect("a broker");
         let broker = Arc::new(broker);
         let tools = BrokerTools::new(Arc::clone(&broker), budget::MCP_BYTES);
+        let token_issuer = tokens.as_ref().map(|_| ISSUER.to_owned());
+        let mut authenticator = Authenticator::new(tenancy.clone());
+        if let Some(tokens) = tokens {
+            authenticator = authenticator.with_tokens(tokens);
+        }
         let api = Arc::new(Api {
             broker,
             mcp: McpEndpoint::new(Arc::new(tools)),
-            authenticator: Authenticator::new(tenancy.clone()),
+            authenticator,
             tenancy,
             adapters,
             hub,
@@ -232,6 +250,7 @@ impl World {
                 public_url: "https://coreci.example".to_owned(),
                 allowed_hosts: AllowedHosts::new(["coreci.example".to_owned()]),
                 allowed_origins: AllowedOrigins::parse(["https://coreci.example"]).expect("an origin"),
+                token_issuer,
                 trusted_proxies: Vec::new(),
                 cursor_key: CursorKey::new(&[9; 32]),
             },

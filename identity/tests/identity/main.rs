@@ -1,5 +1,7 @@
 //! Keys in a real Postgres, as the application's own role.
 
+mod identities;
+
 use std::sync::Arc;
 
 use identity::pg::{KeyRecord, NewKey, key_create, key_list, key_revoke};
@@ -14,7 +16,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 struct World {
-    _database: TestDatabase,
+    database: TestDatabase,
     tenancy: Tenancy,
     tenant: TenantId,
 }
@@ -23,7 +25,7 @@ impl World {
     async fn new() -> Self {
         let database = TestDatabase::new().await;
         let tenant = database.create_tenant("acme").await;
-        Self { tenancy: database.tenancy(), _database: database, tenant }
+        Self { tenancy: database.tenancy(), database, tenant }
     }
 
     async fn try_key(&self, new: &NewKey<'_>) -> Result<(ApiKey, KeyRecord), TenancyError> {
@@ -165,7 +167,7 @@ async fn pages_of_keys_meet_without_gap_or_overlap() {
 async fn another_tenants_key_is_not_there() {
     let world = World::new().await;
     let (_, theirs) = world.key("ci", Role::Viewer).await;
-    let other = world._database.create_tenant("globex").await;
+    let other = world.database.create_tenant("globex").await;
     let tx = world.tenancy.tx(other).await.expect("a transaction");
     assert_eq!(key_list(&tx, None, 10).await.expect("a page"), []);
     assert!(matches!(key_revoke(&tx, theirs.key_id, None).await, Err(TenancyError::NotFound)));

@@ -2,6 +2,7 @@
 insert into tenants (tenant_id, slug, name) values ('$T', 't-$T', 'seeded');
 insert into users (tenant_id, user_id, name, kind) values ('$T', '$T', 'ada', 'person');
 insert into tenant_memberships (tenant_id, user_id, role) values ('$T', '$T', 'admin');
+insert into user_identities (tenant_id, issuer, subject, user_id) values ('$T', 'https://id.example', '$T', '$T');
 insert into api_keys (tenant_id, key_id, user_id, name, key_hash, role)
     values ('$T', '$T', '$T', 'key', sha256('$T'), 'viewer');
 insert into idempotency_keys (tenant_id, principal_id, route, key, request_hash, status, response)

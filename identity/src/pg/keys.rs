@@ -1,4 +1,4 @@
-//! Keys and their owners in Postgres. Each state change puts its audit event into the outbox of its own transaction.
+//! Keys and the services that own them.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::members::{actor_word, membership_set, role_from};
 use crate::key::ApiKey;
 use crate::role::Role;
 
@@ -196,22 +197,6 @@ async fn service_for_key(tx: &TenantTx, name: &str) -> Result<PrincipalId, Tenan
         return Err(TenancyError::Conflict { constraint: Some("key_name".to_owned()) });
     }
     Ok(owner)
-}
-
-async fn membership_set(tx: &TenantTx, user: PrincipalId, role: Role) -> Result<(), TenancyError> {
-    let sql = "insert into tenant_memberships (tenant_id, user_id, role) values ($1, $2, $3) \
-               on conflict (tenant_id, user_id) do update set role = excluded.role";
-    tx.execute(sql, &[&tx.tenant().as_uuid(), &user.as_uuid(), &role.as_str()]).await?;
-    Ok(())
-}
-
-fn actor_word(actor: Option<PrincipalId>) -> String {
-    actor.map_or_else(|| "operator".to_owned(), |actor| actor.to_string())
-}
-
-fn role_from(row: &Row, column: usize) -> Result<Role, TenancyError> {
-    let word: &str = row.try_get(column)?;
-    word.parse().map_err(|error: crate::role::UnknownRole| TenancyError::Internal(Box::new(error)))
 }
 
 fn key_from(row: &Row) -> Result<KeyRecord, TenancyError> {
