@@ -1,5 +1,6 @@
 //! The control plane as a process: real binary, real Postgres, real WebSocket, real commands.
 
+mod agent;
 mod bad_starts;
 mod command_line;
 mod dev;

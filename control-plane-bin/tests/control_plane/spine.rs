@@ -1,44 +1,10 @@
 //! The spine with a real agent: every stage of SPEC §4 once, over HTTP, to a command on this machine and back.
 
-use mcp_core::secret::SecretValue;
-use relay_agent::enroll::{EnrollRequest, enroll};
-use relay_agent::facts::host_facts;
-use relay_agent::run::{AgentConfig, run};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
+use crate::agent::agent;
 use crate::server::{Client, Server, eventually, scratch};
 use crate::stalling_agent::StallingAgent;
-
-struct Agent {
-    stop: CancellationToken,
-    running: JoinHandle<()>,
-}
-
-async fn agent(admin: &Client, url: &str, state_dir: &std::path::Path) -> Agent {
-    let made: Value = admin
-        .post("/api/targets/enrollments", json!({"name": "this-host"}))
-        .await
-        .json()
-        .await
-        .expect("JSON");
-    let token = SecretValue::new(made["token"].as_str().expect("a token").to_owned());
-    let url = url.parse().expect("a URL");
-    let state_dir = state_dir.to_owned();
-    let request =
-        EnrollRequest { url, token, state_dir: state_dir.clone(), facts: host_facts(), proxy: None };
-    enroll(request).await.expect("enrolled");
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let running =
-        tokio::spawn(async move { run(AgentConfig::new(state_dir), stopped).await.expect("it runs") });
-    eventually("the agent is green", async || {
-        admin.json("/api/targets").await["targets"][0]["status"] == "green"
-    })
-    .await;
-    Agent { stop, running }
-}
 
 // proves: S-02, H-09, H-12, H-20, C-G01, C-G16, C-M18, G-XL, T-04
 #[tokio::test]
