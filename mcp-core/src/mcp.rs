@@ -53,22 +53,55 @@ pub struct CallToolParams {
     pub arguments: Map<String, Value>,
 }
 
-/// One block of a result.
+/// One block of a result. The tools of this program answer with text; what else MCP has can pass through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum Content {
     /// Text; for tools of this program the JSON of `structuredContent`.
     Text {
         /// The text itself.
         text: String,
     },
+    /// A picture.
+    Image {
+        /// Its bytes in Base64.
+        data: String,
+        /// Such as `image/png`.
+        mime_type: String,
+    },
+    /// A sound.
+    Audio {
+        /// Its bytes in Base64.
+        data: String,
+        /// Such as `audio/wav`.
+        mime_type: String,
+    },
+    /// A document that is sent along.
+    Resource {
+        /// The document.
+        resource: TextResource,
+    },
 }
 
-/// The result of `tools/call`: one text block holding JSON, and the same data as `structuredContent`.
+/// A document of text, as a result embeds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TextResource {
+    /// Names it.
+    pub uri: String,
+    /// Such as `text/plain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// What stands in it.
+    pub text: String,
+}
+
+/// The result of `tools/call`. The tools of this program answer with one text block holding JSON, and the same data as
+/// `structuredContent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
-    /// Exactly one text block.
+    /// Exactly one text block, from the tools of this program.
     pub content: Vec<Content>,
     /// The same data as the text, as an object. The tools of this program always have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,6 +218,19 @@ mod tests {
         assert_eq!(result.structured_content.expect("an object")["truncated"], true);
     }
 
+    #[test]
+    fn content_is_spelt_as_the_specification_spells_it() {
+        for block in [
+            json!({"type": "text", "text": "t"}),
+            json!({"type": "image", "data": "aQ==", "mimeType": "image/png"}),
+            json!({"type": "audio", "data": "aQ==", "mimeType": "audio/wav"}),
+            json!({"type": "resource", "resource": {"uri": "u:1", "mimeType": "text/plain", "text": "t"}}),
+        ] {
+            let content: Content = serde_json::from_value(block.clone()).expect("content");
+            assert_eq!(serde_json::to_value(content).expect("JSON"), block);
+        }
+    }
+
     // proves: M-05, M-06
     #[test]
     fn text_and_structured_content_carry_the_same_data() {
@@ -192,7 +238,7 @@ mod tests {
         let output = ToolOutput::new(structured.as_object().expect("an object").clone());
 
         for result in [CallToolResult::success(output), CallToolResult::failure(&CallError::TargetOffline)] {
-            let Content::Text { text } = &result.content[0];
+            let Content::Text { text } = &result.content[0] else { panic!("text") };
             let from_text: Value = serde_json::from_str(text).expect("the text is JSON");
             assert_eq!(Some(from_text), result.structured_content.map(Value::Object));
         }

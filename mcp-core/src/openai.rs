@@ -132,10 +132,17 @@ pub fn call_request(call: &ToolCall, id: Id) -> Result<Request, RpcError> {
     Ok(Request { jsonrpc: Version, id: Some(id), method: "tools/call".to_owned(), params: Some(params) })
 }
 
-/// The message that answers a model's call with a result.
+/// The message that answers a model's call with a result. It holds text only, so of anything else it says what it was.
 #[must_use]
 pub fn tool_message(tool_call_id: &str, result: &CallToolResult) -> ToolMessage {
-    let texts: Vec<&str> = result.content.iter().map(|Content::Text { text }| text.as_str()).collect();
+    let text = |content: &Content| match content {
+        Content::Text { text } => text.clone(),
+        Content::Resource { resource } => resource.text.clone(),
+        Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => {
+            format!("[{mime_type}, left out of a message of text]")
+        }
+    };
+    let texts: Vec<String> = result.content.iter().map(text).collect();
     let prefix = if result.is_error { ERROR_PREFIX } else { "" };
     ToolMessage {
         role: ToolRole::Tool,

@@ -18,3 +18,4 @@ mod schema;
 #[expect(dead_code, reason = "written for the other tests of the binary, which use more of it")]
 #[path = "../control_plane/server.rs"]
 mod server;
+mod suite;

@@ -3,6 +3,8 @@
 mod adapters;
 mod audit;
 mod calls;
+#[path = "../peers/fixtures.rs"]
+mod fixtures;
 mod gate;
 mod keys;
 mod mcp;

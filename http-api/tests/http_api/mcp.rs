@@ -1,5 +1,6 @@
 //! `/mcp`: who gets in, what is listed, and what a call comes to.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use mcp_core::policy::ToolPolicy;
 use mcp_core::tool::ToolName;
 use serde_json::{Value, json};
 
+use crate::fixtures::FixtureTools;
 use crate::world::{Answer, Behaviour, Client, World, eventually};
 
 const WIRE: &str = "github__get_recent_ci_runs";
@@ -257,4 +259,28 @@ async fn a_result_for_a_model_is_cut_to_its_budget_and_says_so() {
     assert!(size < 33 * 1024 && size > 16 * 1024, "{size}");
     assert_eq!(result["structuredContent"]["truncated"], true);
     assert!(result["structuredContent"]["hint"].as_str().expect("a hint").contains("ask for"));
+}
+
+#[tokio::test]
+async fn content_of_every_kind_and_schemas_with_every_word_arrive_as_they_were_sent() {
+    let world = World::offering(Arc::new(FixtureTools)).await;
+    let client = world.client(Role::Operator).await;
+    let ask = async |method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut body =
+            client.send("POST", "/mcp", Some(message.to_string()), &[("host", "127.0.0.1")]).await.json();
+        body["result"].take()
+    };
+    let content = async |tool: &str| ask("tools/call", json!({"name": tool})).await["content"].take();
+
+    let mixed = content("test_multiple_content_types").await;
+    let kinds: Vec<_> = mixed.as_array().expect("blocks").iter().map(|block| &block["type"]).collect();
+    assert_eq!(kinds, ["text", "image", "resource"]);
+    assert_eq!(mixed[1]["mimeType"], "image/png");
+    let document = json!({"uri": "test://data", "mimeType": "application/json", "text": "{\"kinds\": 3}"});
+    assert_eq!(mixed[2]["resource"], document);
+    assert_eq!(content("test_audio_content").await[0]["mimeType"], "audio/wav");
+    let list = ask("tools/list", json!({})).await;
+    let last = list["tools"].as_array().and_then(|tools| tools.last()).expect("a tool");
+    assert!(last["inputSchema"]["$defs"]["address"]["$anchor"].is_string(), "{last}");
 }

@@ -19,8 +19,8 @@ use identity::oauth::TokenVerifier;
 use identity::pg::{NewKey, key_create};
 use identity::{ApiKey, Authenticator, Role};
 use mcp_broker::memory::{Limits, MemoryDirectory, MemoryLimiter, MemoryStreams};
-use mcp_broker::transport::BrokerTools;
 use mcp_broker::transport::http::McpEndpoint;
+use mcp_broker::transport::{BrokerTools, ToolServer};
 use mcp_broker::{Broker, OncePerMinute, Ports};
 use mcp_core::adapter::{Adapter, Route, Target};
 use mcp_core::adapter_config::{AdapterConfig, AdapterFactory, ConfigRefused};
@@ -191,15 +191,20 @@ pub(crate) struct Answer {
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::build(None).await
+        Self::build(None, None).await
     }
 
     /// One whose `/mcp` takes access tokens of [`ISSUER`].
     pub(crate) async fn trusting(tokens: TokenVerifier) -> Self {
-        Self::build(Some(tokens)).await
+        Self::build(Some(tokens), None).await
     }
 
-    async fn build(tokens: Option<TokenVerifier>) -> Self {
+    /// One whose `/mcp` offers these tools in place of the broker's, to clients on this machine.
+    pub(crate) async fn offering(tools: Arc<dyn ToolServer>) -> Self {
+        Self::build(None, Some(tools)).await
+    }
+
+    async fn build(tokens: Option<TokenVerifier>, tools: Option<Arc<dyn ToolServer>>) -> Self {
         let database = TestDatabase::new().await;
         let tenant = database.create_tenant("acme").await;
         let tenancy = database.tenancy();
@@ -230,7 +235,12 @@ impl World {
             .build()
             .expect("a broker");
         let broker = Arc::new(broker);
-        let tools = BrokerTools::new(Arc::clone(&broker), budget::MCP_BYTES);
+        let (host, origin) = match tools {
+            Some(_) => ("127.0.0.1", "http://127.0.0.1:*"),
+            None => ("coreci.example", "https://coreci.example"),
+        };
+        let tools =
+            tools.unwrap_or_else(|| Arc::new(BrokerTools::new(Arc::clone(&broker), budget::MCP_BYTES)));
         let token_issuer = tokens.as_ref().map(|_| ISSUER.to_owned());
         let mut authenticator = Authenticator::new(tenancy.clone());
         if let Some(tokens) = tokens {
@@ -238,7 +248,7 @@ impl World {
         }
         let api = Arc::new(Api {
             broker,
-            mcp: McpEndpoint::new(Arc::new(tools)),
+            mcp: McpEndpoint::new(tools),
             authenticator,
             tenancy,
             adapters,
@@ -248,8 +258,8 @@ impl World {
             readiness: Arc::new(AlwaysReady),
             settings: ApiSettings {
                 public_url: "https://coreci.example".to_owned(),
-                allowed_hosts: AllowedHosts::new(["coreci.example".to_owned()]),
-                allowed_origins: AllowedOrigins::parse(["https://coreci.example"]).expect("an origin"),
+                allowed_hosts: AllowedHosts::new([host.to_owned()]),
+                allowed_origins: AllowedOrigins::parse([origin]).expect("an origin"),
                 token_issuer,
                 trusted_proxies: Vec::new(),
                 cursor_key: CursorKey::new(&[9; 32]),
@@ -282,13 +292,18 @@ impl World {
     }
 
     pub(crate) async fn client_of(&self, tenant: TenantId, role: Role) -> Client {
+        self.with_key(&self.key_of(tenant, role).await)
+    }
+
+    /// A fresh key of this role.
+    pub(crate) async fn key_of(&self, tenant: TenantId, role: Role) -> String {
         let key = ApiKey::generate().expect("random");
         let name = format!("{role}-{}", Uuid::new_v4());
         let new = NewKey { name: &name, role, expires_at: None, tools: None, targets: None };
         let tx = self.api.tenancy.tx(tenant).await.expect("a transaction");
         key_create(&tx, &key, &new, None).await.expect("created");
         tx.commit().await.expect("committed");
-        self.with_key(key.reveal())
+        key.reveal().to_owned()
     }
 
     pub(crate) fn with_key(&self, key: &str) -> Client {

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mcp_core::jsonrpc::RpcError;
-use mcp_core::mcp::{CallToolParams, CallToolResult, Content, Tool};
+use mcp_core::mcp::{CallToolParams, CallToolResult, Content, TextResource, Tool};
 use mcp_core::principal::Principal;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, ContentBlock, CustomRequest, CustomResult,
     DiscoverResult, ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult,
-    ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
-    ToolAnnotations, ToolsCapability,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion, ResourceContents,
+    ServerCapabilities, ServerConfig, ToolAnnotations, ToolsCapability,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -155,7 +155,7 @@ fn tool_to_rmcp(tool: Tool) -> rmcp::model::Tool {
 }
 
 fn result_to_rmcp(result: CallToolResult) -> CallToolResponse {
-    let content = result.content.into_iter().map(|Content::Text { text }| ContentBlock::text(text)).collect();
+    let content = result.content.into_iter().map(content_to_rmcp).collect();
     let mut wire = if result.is_error {
         // No structured content: it would be held against the schema of a success.
         rmcp::model::CallToolResult::error(content)
@@ -166,4 +166,21 @@ fn result_to_rmcp(result: CallToolResult) -> CallToolResponse {
     };
     wire.meta = (!result.meta.is_empty()).then_some(MetaObject(result.meta));
     wire.into()
+}
+
+fn content_to_rmcp(content: Content) -> ContentBlock {
+    match content {
+        Content::Text { text } => ContentBlock::text(text),
+        Content::Image { data, mime_type } => ContentBlock::image(data, mime_type),
+        Content::Audio { data, mime_type } => ContentBlock::audio(data, mime_type),
+        Content::Resource { resource } => {
+            let TextResource { uri, mime_type, text } = resource;
+            ContentBlock::resource(ResourceContents::TextResourceContents {
+                uri,
+                mime_type,
+                text,
+                meta: None,
+            })
+        }
+    }
 }
