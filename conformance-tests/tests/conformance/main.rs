@@ -1,4 +1,5 @@
 //! See the README.
 
+mod corpora;
 mod layers;
 mod whitelist_layers;
