@@ -3,9 +3,9 @@
 //! Secrets of tenants never come this way. A setting's one place is its field here; `docs/CONFIG.md` lists them
 //! all.
 
+mod environment;
 mod oauth;
 
-use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use egress::{EgressPolicy, ProxyUrl};
 use http_api::{AllowedHosts, AllowedOrigins, BadOrigin};
 use ipnet::IpNet;
 use mcp_broker::memory::Limits;
-use mcp_core::secret::SecretValue;
 use mcp_core::tool::budget;
 use serde::Deserialize;
 use url::Url;
 
+pub use self::environment::{ClientHomes, Environment};
 pub use self::oauth::{OAuth, OAuthSettings};
 
 /// Where the public listener listens unless told otherwise.
@@ -27,34 +27,6 @@ pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4
 /// Where metrics are served unless told otherwise.
 pub const DEFAULT_INTERNAL_LISTEN: SocketAddr =
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7421);
-
-/// What is read from the environment beside the settings: where programs and homes are.
-#[derive(Debug, Clone, Default)]
-pub struct Environment {
-    /// `PATH`.
-    pub path: Option<OsString>,
-    /// `HOME`.
-    pub home: Option<PathBuf>,
-    /// `XDG_DATA_HOME`.
-    pub xdg_data_home: Option<PathBuf>,
-    /// `CORECI_API_KEY`, for `mcp-stdio`: a key has no flag.
-    pub api_key: Option<SecretValue>,
-}
-
-impl Environment {
-    /// Reads the environment of this process. This and clap's `env` attributes are the only places that do.
-    #[must_use]
-    pub fn read() -> Self {
-        Self {
-            path: std::env::var_os("PATH"),
-            home: std::env::var_os("HOME").map(PathBuf::from),
-            xdg_data_home: std::env::var_os("XDG_DATA_HOME").map(PathBuf::from),
-            api_key: std::env::var_os("CORECI_API_KEY")
-                .and_then(|key| key.into_string().ok())
-                .map(SecretValue::new),
-        }
-    }
-}
 
 /// Settings as flags, environment variables or keys of the TOML file. Absent means: the next source, then the default.
 #[derive(Debug, Clone, Default, Args, Deserialize)]

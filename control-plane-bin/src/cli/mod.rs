@@ -2,6 +2,7 @@
 
 mod adapter;
 mod audit;
+mod connect;
 mod key;
 mod mcp_stdio;
 mod migrate;
@@ -84,6 +85,8 @@ enum Command {
     /// Adapters of a running control plane.
     #[command(subcommand)]
     Adapter(adapter::AdapterCommand),
+    /// Configuration with which an MCP client reaches a control plane.
+    Connect(connect::ConnectArgs),
     /// MCP over standard input and output, bridged to a running control plane.
     McpStdio(mcp_stdio::McpStdioArgs),
     /// The audit log.
@@ -206,6 +209,7 @@ async fn run(command: Command, context: Context) -> Result<(), CommandError> {
         Command::User(command) => user::run(command, &context).await,
         Command::Tools(command) => tools::run(command, &context).await,
         Command::Targets(command) => targets::run(command, &context).await,
+        Command::Connect(args) => connect::run(args, &context),
         Command::McpStdio(args) => mcp_stdio::run(args, &context).await,
         Command::Adapter(command) => adapter::run(command, &context).await,
         Command::Audit(command) => audit::run(command, &context).await,

@@ -12,7 +12,7 @@ use crate::data_dir::DataDir;
 
 const SLUG: &str = "demo";
 /// The file below the data directory that keeps the key.
-pub(super) const KEY_FILE: &str = "keys/demo-admin.key";
+pub(crate) const KEY_FILE: &str = "keys/demo-admin.key";
 
 /// A tenant to try things in.
 pub(super) struct Demo {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::demo::Demo;
+pub(crate) use self::demo::KEY_FILE;
 use self::host::HostAgent;
 use self::report::Report;
 use crate::app::{App, Listeners};

@@ -3,6 +3,7 @@
 mod agent;
 mod bad_starts;
 mod command_line;
+mod connect;
 mod dev;
 mod kill;
 mod mcp_stdio;
