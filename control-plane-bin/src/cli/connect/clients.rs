@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use serde_json::json;
 
+use super::edit::EditError;
 use super::json::{JsonEdit, Members};
 use super::server::{Key, Server};
 use super::toml::TomlEdit;
@@ -29,12 +30,28 @@ pub(super) enum Client {
 
 /// What makes a client reach the server.
 pub(super) enum Setup {
-    /// An entry in its JSON file.
-    Json(JsonEdit),
-    /// An entry in its TOML file.
-    Toml(TomlEdit),
+    /// An entry in its configuration.
+    Entry(Entry),
     /// A command, for those that keep no configuration.
     Command(String),
+}
+
+/// An entry in the language of the client's configuration.
+pub(super) enum Entry {
+    /// JSON, perhaps with comments.
+    Json(JsonEdit),
+    /// TOML.
+    Toml(TomlEdit),
+}
+
+impl Entry {
+    /// The text with the entry in it.
+    pub(super) fn apply(&self, text: &str) -> Result<String, EditError> {
+        match self {
+            Self::Json(edit) => edit.apply(text),
+            Self::Toml(edit) => edit.apply(text),
+        }
+    }
 }
 
 impl Client {
@@ -60,7 +77,7 @@ impl Client {
             )));
         }
         let setup = match self {
-            Self::ClaudeDesktop => Setup::Json(servers(server, bridge_entry(server, bridge)?)),
+            Self::ClaudeDesktop => servers(server, bridge_entry(server, bridge)?),
             Self::ClaudeCode => {
                 let authorization = match embed_key {
                     true => embedded(server)?,
@@ -68,21 +85,21 @@ impl Client {
                 };
                 let headers = json!({ "Authorization": authorization });
                 let entry = vec![("type", json!("http")), ("url", json!(server.url)), ("headers", headers)];
-                Setup::Json(servers(server, entry))
+                servers(server, entry)
             }
-            Self::Vscode => Setup::Json(vscode(server)),
+            Self::Vscode => vscode(server),
             Self::Cursor => {
                 let authorization = match embed_key {
                     true => embedded(server)?,
                     false => format!("Bearer ${{env:{}}}", server.variable()),
                 };
                 let headers = json!({ "Authorization": authorization });
-                Setup::Json(servers(server, vec![("url", json!(server.url)), ("headers", headers)]))
+                servers(server, vec![("url", json!(server.url)), ("headers", headers)])
             }
-            Self::Codex => Setup::Toml(TomlEdit {
+            Self::Codex => Setup::Entry(Entry::Toml(TomlEdit {
                 name: server.name.clone(),
                 entry: vec![("url", server.url.clone()), ("bearer_token_env_var", server.variable())],
-            }),
+            })),
             Self::Inspector => Setup::Command(inspector(server)),
             Self::Curl => Setup::Command(curl(server)),
         };
@@ -122,8 +139,9 @@ impl Client {
 }
 
 /// The form that most clients share.
-fn servers(server: &Server, entry: Members) -> JsonEdit {
-    JsonEdit { section: "mcpServers", name: server.name.clone(), entry, input: None }
+fn servers(server: &Server, entry: Members) -> Setup {
+    let edit = JsonEdit { section: "mcpServers", name: server.name.clone(), entry, input: None };
+    Setup::Entry(Entry::Json(edit))
 }
 
 /// Claude Desktop starts programs and hands them nothing of a shell's environment, so the key must lie in a file.
@@ -144,7 +162,7 @@ fn bridge_entry(server: &Server, bridge: &str) -> Result<Members, CommandError> 
 }
 
 /// VS Code asks for the key itself and keeps it where it keeps secrets.
-fn vscode(server: &Server) -> JsonEdit {
+fn vscode(server: &Server) -> Setup {
     let id = format!("{}-api-key", server.name);
     let headers = json!({ "Authorization": format!("Bearer ${{input:{id}}}") });
     let entry = vec![("type", json!("http")), ("url", json!(server.url)), ("headers", headers)];
@@ -155,7 +173,8 @@ fn vscode(server: &Server) -> JsonEdit {
         ("description", json!(description)),
         ("password", json!(true)),
     ];
-    JsonEdit { section: "servers", name: server.name.clone(), entry, input: Some(input) }
+    let edit = JsonEdit { section: "servers", name: server.name.clone(), entry, input: Some(input) };
+    Setup::Entry(Entry::Json(edit))
 }
 
 fn embedded(server: &Server) -> Result<String, CommandError> {

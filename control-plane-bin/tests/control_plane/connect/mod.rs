@@ -1,6 +1,8 @@
 //! `connect`: what it prints, what it writes, and that both work.
 
+mod executed;
 mod printed;
+mod written;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
