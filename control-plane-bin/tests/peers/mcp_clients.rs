@@ -1,11 +1,13 @@
 //! MCP's own SDKs of both generations, and its Inspector, as clients of `/mcp` and of the bridge on pipes.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use mcp_core::tool::catalogue;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, agent};
-use crate::program::perform;
-use crate::server::{Client, Server, scratch};
+use crate::program::{home, perform};
+use crate::server::{Client, Server, control_plane, scratch};
 
 /// One client and the way in which it finds the revision.
 struct Peer {
@@ -101,4 +103,31 @@ async fn every_client_finds_nine_tools_on_pipes_and_runs_one() {
     for peer in PEERS {
         peer.try_out(json!({"command": command})).await;
     }
+}
+
+/// `npx` would fetch what is here already, so a program of that name stands in for it; all else runs as it is printed.
+#[tokio::test]
+async fn the_inspector_command_that_connect_prints_lists_nine_tools() {
+    let world = World::start().await;
+    let (key, npx) = (world.files.path().join("key"), world.files.path().join("npx"));
+    std::fs::write(&key, &world.key).expect("written");
+    let inspector = home().join("mcp-inspector/node_modules/.bin/mcp-inspector");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1 $2\" = '-y @modelcontextprotocol/inspector' ] || exit 2\nshift 2\nexec '{}' '{}' \"$@\"\n",
+        home().join("node24/node").display(),
+        inspector.display(),
+    );
+    std::fs::write(&npx, script).expect("written");
+    std::fs::set_permissions(&npx, std::fs::Permissions::from_mode(0o700)).expect("changed");
+    let mut connect = control_plane(&world.files.path().join("nothing-here"));
+    let printed = connect.args(["connect", "inspector", "--url", &world.server.url, "--key-file"]).arg(&key);
+    let printed = printed.output().expect("it runs");
+    assert!(printed.status.success());
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", world.files.path().display());
+    let mut shell = std::process::Command::new("sh");
+    shell.env("PATH", path).arg("-c").arg(String::from_utf8(printed.stdout).expect("text"));
+    let output = shell.output().expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    assert_eq!(answer["tools"].as_array().map(Vec::len), Some(9), "{answer}");
 }
