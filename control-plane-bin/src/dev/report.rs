@@ -62,6 +62,8 @@ impl Report {
 /// What to try next, with lines that work when pasted.
 pub(super) fn how_to_go_on(data: &DataDir, dev: &DevJson) -> String {
     let key = data.path().join(KEY_FILE);
+    let program = std::env::current_exe().unwrap_or_else(|_| "control-plane".into());
+    let program = program.display();
     let (url, key, dev_json) = (&dev.url, key.display(), data.path().join(DEV_JSON));
     format!(
         "\nCoreCI is up at {url}\n\
@@ -71,7 +73,10 @@ pub(super) fn how_to_go_on(data: &DataDir, dev: &DevJson) -> String {
          curl -s -H \"Authorization: Bearer $(cat '{key}')\" -H 'Content-Type: application/json' \\\n    \
          -d '{{\"tool\":\"ssh.run_whitelisted_command\",\"args\":{{\"command\":\"df -h\"}}}}' \\\n    \
          '{url}/api/mcp/invoke?wait=true'\n\n\
+         Connect a client (claude-desktop, claude-code, vscode, cursor, codex, inspector, curl):\n  \
+         '{program}' --data-dir '{directory}' connect claude-code --write\n\n\
          Ctrl-C stops it.",
         dev_json = dev_json.display(),
+        directory = data.path().display(),
     )
 }

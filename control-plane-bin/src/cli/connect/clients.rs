@@ -203,7 +203,7 @@ fn curl(server: &Server) -> String {
 fn post(server: &Server, message: &str) -> String {
     let ca = server.ca_file.as_ref().map(|file| format!(" --cacert {}", quoted(file)));
     format!(
-        "curl -sS '{url}'{ca} -H @- -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \\\n  \
+        "curl -sS -w '\\n' '{url}'{ca} -H @- -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \\\n  \
          -d '{message}' <<EOF\n\
          Authorization: Bearer {key}\n\
          EOF",
