@@ -73,26 +73,19 @@ pub(super) fn write(
         Some(old) => old.mode,
         None => 0o600,
     };
-    let mut backup = None;
-    match &old {
-        Some(old) if old.bytes == new => {
-            if old.mode != mode {
-                std::fs::set_permissions(&file, Permissions::from_mode(mode)).map_err(io("made private"))?;
-            }
-            return Ok(Written { is_changed: old.mode != mode, file, backup });
+    if let Some(old) = old.as_ref().filter(|old| old.bytes == new) {
+        let is_changed = old.mode != mode;
+        if is_changed {
+            std::fs::set_permissions(&file, Permissions::from_mode(mode)).map_err(io("made private"))?;
         }
-        Some(_) => {}
-        None => {
-            if let Some(parent) = file.parent() {
-                std::fs::create_dir_all(parent).map_err(io("made"))?;
-            }
-        }
+        return Ok(Written { file, is_changed, backup: None });
+    }
+    if let (None, Some(directory)) = (&old, file.parent()) {
+        std::fs::create_dir_all(directory).map_err(io("made"))?;
     }
     let owner = old.as_ref().map(|old| old.owner);
     let beside = Beside::write(&file, &new, mode, owner).map_err(io("written"))?;
-    if let Some(old) = &old {
-        backup = Some(keep(&file, old).map_err(io("backed up"))?);
-    }
+    let backup = old.as_ref().map(|old| keep(&file, old)).transpose().map_err(io("backed up"))?;
     if read(&file)?.map(|now| now.bytes) != old.map(|old| old.bytes) {
         if let Some(backup) = backup {
             // Ours, and of no use: what it holds is not what was there last.
@@ -107,7 +100,9 @@ pub(super) fn write(
 /// Where the file really is: people keep their configuration elsewhere and link to it.
 fn follow(path: &Path) -> Result<PathBuf, FileError> {
     match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+        }
         _ => std::fs::canonicalize(path).map_err(|source| FileError::Io {
             action: "read",
             path: path.to_owned(),
@@ -221,4 +216,31 @@ fn named(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_writes_meanwhile_is_not_lost() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("config.json");
+        for before in [None, Some("{}")] {
+            if let Some(before) = before {
+                std::fs::write(&file, before).expect("written");
+            }
+            let written = write(&file, false, |text| {
+                std::fs::write(&file, "theirs").expect("written");
+                Ok(format!("{text}ours"))
+            });
+            assert!(matches!(written, Err(FileError::Changed(_))), "{written:?}");
+            assert_eq!(std::fs::read_to_string(&file).expect("text"), "theirs");
+            assert_eq!(
+                std::fs::read_dir(directory.path()).expect("entries").count(),
+                1,
+                "nothing is left over"
+            );
+        }
+    }
 }
