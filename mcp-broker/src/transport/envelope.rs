@@ -27,16 +27,29 @@ pub(super) struct Refusal {
 
 impl Refusal {
     fn bad_request(id: Option<Id>, code: i64, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, id, code, message)
+    }
+
+    fn new(status: StatusCode, id: Option<Id>, code: i64, message: impl Into<String>) -> Self {
         let error = RpcError { code, message: message.into(), data: None };
-        Self { status: StatusCode::BAD_REQUEST, answer: Response::error(id, error), mismatched_tool: None }
+        Self { status, answer: Response::error(id, error), mismatched_tool: None }
+    }
+
+    /// What stands for a refusal of rmcp that is no JSON-RPC: the message is of no kind that it knows.
+    pub(super) fn of_rmcp(status: StatusCode, id: Option<Id>) -> Self {
+        if status.is_server_error() {
+            Self::new(status, id, code::INTERNAL_ERROR, "the message was not answered")
+        } else {
+            Self::bad_request(id, code::INVALID_REQUEST, "this is not a message of MCP")
+        }
     }
 }
 
-/// Looks at a message's headers and body.
+/// Looks at a message's headers and body, and reads the id of a request.
 ///
 /// # Errors
 /// The [`Refusal`].
-pub(super) fn check(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
+pub(super) fn check(headers: &HeaderMap, body: &[u8]) -> Result<Option<Id>, Refusal> {
     check_accept(headers)?;
     let message = match json::parse(body) {
         Ok(Value::Object(message)) => message,
@@ -56,7 +69,8 @@ pub(super) fn check(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
     let id = check_envelope(&message)?;
     check_params(&message, id.as_ref())?;
     check_revision(headers, &message, id.as_ref())?;
-    check_headers_agree(headers, &message, id.as_ref())
+    check_headers_agree(headers, &message, id.as_ref())?;
+    Ok(id)
 }
 
 /// The one thing we ever answer with is JSON, so that is all a client must take.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mcp_core::principal::Principal;
@@ -50,18 +50,37 @@ impl McpEndpoint {
     /// Dropping the future is the client's going away: a running call is stopped within a second and its intent closed.
     pub async fn answer(&self, request: Request<Bytes>, caller: Arc<Principal>) -> Response<McpBody> {
         let (mut parts, body) = request.into_parts();
-        if let Err(refusal) = envelope::check(&parts.headers, &body) {
-            if let Some(tool) = &refusal.mismatched_tool {
-                self.server.mismatch(&caller, tool).await;
+        let id = match envelope::check(&parts.headers, &body) {
+            Ok(id) => id,
+            Err(refusal) => {
+                if let Some(tool) = &refusal.mismatched_tool {
+                    self.server.mismatch(&caller, tool).await;
+                }
+                return refuse(&refusal);
             }
-            return refuse(&refusal);
-        }
+        };
         parts.headers.insert(header::ACCEPT, ACCEPT_ALL);
         // The credential has done its work; nothing further in is to see it.
         parts.headers.remove(header::AUTHORIZATION);
         parts.extensions.insert(Caller(caller));
-        self.service.handle(Request::from_parts(parts, Full::new(body))).await
+        let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        // What rmcp cannot read it refuses in plain words, which no client of JSON-RPC understands.
+        if is_refusal(answer.status()) && !is_json(&answer) {
+            return refuse(&Refusal::of_rmcp(answer.status(), id));
+        }
+        answer
     }
+}
+
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
+}
+
+fn is_json(answer: &Response<McpBody>) -> bool {
+    answer
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
 fn refuse(refusal: &Refusal) -> Response<McpBody> {
