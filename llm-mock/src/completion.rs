@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::decide::Reply;
+use crate::decide::{Call, Reply};
 use crate::request::ChatRequest;
 
 /// How many characters a chunk carries: few, so that even a short text comes in several, and words are torn.
@@ -23,16 +23,14 @@ impl<'a> Completion<'a> {
     pub(crate) fn whole(&self) -> Value {
         let message = match &self.reply {
             Reply::Text(text) => json!({"role": "assistant", "content": text, "refusal": null}),
-            Reply::Call { name, arguments } => json!({
-                "role": "assistant",
-                "content": null,
-                "refusal": null,
-                "tool_calls": [{
-                    "id": self.call_id(),
-                    "type": "function",
-                    "function": {"name": name, "arguments": arguments},
-                }],
-            }),
+            Reply::Calls(calls) => {
+                let written = |(index, Call { name, arguments }): (usize, &Call)| {
+                    let function = json!({"name": name, "arguments": arguments});
+                    json!({"id": self.call_id(index), "type": "function", "function": function})
+                };
+                let calls: Vec<_> = calls.iter().enumerate().map(written).collect();
+                json!({"role": "assistant", "content": null, "refusal": null, "tool_calls": calls})
+            }
         };
         let choice = json!({
             "index": 0, "message": message, "logprobs": null, "finish_reason": self.finish_reason(),
@@ -64,19 +62,24 @@ impl<'a> Completion<'a> {
                 let rest = pieces(text).map(|piece| json!({"content": piece}));
                 [first].into_iter().chain(rest).collect()
             }
-            Reply::Call { name, arguments } => {
+            Reply::Calls(calls) => {
                 let first = json!({"role": "assistant", "content": null, "refusal": null});
-                let opening = json!({"tool_calls": [{
-                    "index": 0,
-                    "id": self.call_id(),
-                    "type": "function",
-                    "function": {"name": name, "arguments": ""},
-                }]});
-                let rest = pieces(arguments)
-                    .map(|piece| json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}));
-                [first, opening].into_iter().chain(rest).collect()
+                let each = calls.iter().enumerate().flat_map(|(index, call)| self.call_deltas(index, call));
+                [first].into_iter().chain(each).collect()
             }
         }
+    }
+
+    fn call_deltas(&self, index: usize, call: &Call) -> Vec<Value> {
+        let opening = json!({"tool_calls": [{
+            "index": index,
+            "id": self.call_id(index),
+            "type": "function",
+            "function": {"name": call.name, "arguments": ""},
+        }]});
+        let rest = pieces(&call.arguments)
+            .map(|piece| json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}));
+        [opening].into_iter().chain(rest).collect()
     }
 
     fn chunk(&self, delta: Value, finish_reason: Option<&str>) -> Value {
@@ -95,14 +98,14 @@ impl<'a> Completion<'a> {
     }
 
     /// Calls are numbered through a conversation, so that two of them never share an id.
-    fn call_id(&self) -> String {
-        format!("call_{}", self.request.past_calls() + 1)
+    fn call_id(&self, index: usize) -> String {
+        format!("call_{}", self.request.past_calls() + 1 + index)
     }
 
     fn finish_reason(&self) -> &'static str {
         match self.reply {
             Reply::Text(_) => "stop",
-            Reply::Call { .. } => "tool_calls",
+            Reply::Calls(_) => "tool_calls",
         }
     }
 
@@ -112,7 +115,7 @@ impl<'a> Completion<'a> {
         let prompt: usize = self.request.messages.iter().map(|message| words(&message.text())).sum();
         let completion = match &self.reply {
             Reply::Text(text) => words(text),
-            Reply::Call { name, arguments } => words(name) + words(arguments),
+            Reply::Calls(calls) => calls.iter().map(|call| words(&call.name) + words(&call.arguments)).sum(),
         };
         json!({
             "prompt_tokens": prompt,

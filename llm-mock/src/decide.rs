@@ -13,11 +13,17 @@ const EXCERPT_CHARS: usize = 200;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Text(String),
-    /// The name as it was offered, and arguments that are the text of a JSON object.
-    Call {
-        name: String,
-        arguments: String,
-    },
+    /// At least one.
+    Calls(Vec<Call>),
+}
+
+/// A call of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// As it was offered, unless a script says otherwise.
+    pub(crate) name: String,
+    /// The text of a JSON object, likewise.
+    pub(crate) arguments: String,
 }
 
 /// Chooses the answer.
@@ -54,7 +60,7 @@ fn wanted(request: &ChatRequest, text: &str) -> Option<Reply> {
 }
 
 fn call(name: &str, arguments: &Map<String, Value>) -> Reply {
-    Reply::Call { name: name.to_owned(), arguments: json!(arguments).to_string() }
+    Reply::Calls(vec![Call { name: name.to_owned(), arguments: json!(arguments).to_string() }])
 }
 
 fn fallback() -> Reply {
@@ -158,12 +164,12 @@ mod tests {
         let request = ChatRequest::parse(&json!({"model": "m", "messages": messages}));
         match decide(&request.expect("a valid request")) {
             Reply::Text(text) => text,
-            Reply::Call { name, .. } => panic!("called {name}"),
+            Reply::Calls(calls) => panic!("called {calls:?}"),
         }
     }
 
     fn called(name: &str, arguments: &str) -> Reply {
-        Reply::Call { name: name.to_owned(), arguments: arguments.to_owned() }
+        Reply::Calls(vec![Call { name: name.to_owned(), arguments: arguments.to_owned() }])
     }
 
     // proves: L-02

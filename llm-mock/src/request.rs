@@ -133,6 +133,11 @@ impl ChatRequest {
         self.messages.iter().map(|message| message.calls().len()).sum()
     }
 
+    /// How often the model has spoken in this conversation.
+    pub(crate) fn past_turns(&self) -> usize {
+        self.messages.iter().filter(|message| message.role == Role::Assistant).count()
+    }
+
     fn check_tools(&self) -> Result<(), ApiError> {
         if self.tools.as_ref().is_some_and(Vec::is_empty) {
             return Err(ApiError::param("tools", "tools must be left out or not be empty"));

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::completion::Completion;
-use crate::decide::decide;
+use crate::decide::{Call, Reply, decide};
 use crate::error::ApiError;
 use crate::request::ChatRequest;
 
@@ -28,6 +28,7 @@ const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Clone, Default)]
 pub struct LlmMock {
     key: Option<String>,
+    script: Arc<Vec<Vec<Call>>>,
     requests: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -41,6 +42,17 @@ impl LlmMock {
     #[must_use]
     pub fn requiring_key(self, key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..self }
+    }
+
+    /// In its first turns of a conversation it makes these calls, whatever it is asked: names that nobody offered,
+    /// arguments that are no JSON, more calls than are good for anybody. A turn without calls, and every later one, is as
+    /// usual.
+    #[must_use]
+    pub fn calling<'a>(self, turns: impl IntoIterator<Item = Vec<(&'a str, &'a str)>>) -> Self {
+        let call =
+            |(name, arguments): (&str, &str)| Call { name: name.to_owned(), arguments: arguments.to_owned() };
+        let script = turns.into_iter().map(|turn| turn.into_iter().map(call).collect()).collect();
+        Self { script: Arc::new(script), ..self }
     }
 
     /// The routes, for tests that need no socket.
@@ -89,6 +101,13 @@ impl LlmMock {
                 _ = stopped => {}
             }
         });
+    }
+
+    fn reply(&self, request: &ChatRequest) -> Reply {
+        match self.script.get(request.past_turns()) {
+            Some(calls) if !calls.is_empty() => Reply::Calls(calls.clone()),
+            Some(_) | None => decide(request),
+        }
     }
 
     fn check_key(&self, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -142,7 +161,7 @@ async fn chat(State(mock): State<LlmMock>, headers: HeaderMap, body: Body) -> Re
         .map_err(|error| ApiError::body(format!("the body is not JSON: {error}")))?;
     mock.requests.lock().unwrap_or_else(PoisonError::into_inner).push(body.clone());
     let request = ChatRequest::parse(&body)?;
-    let completion = Completion::new(&request, decide(&request));
+    let completion = Completion::new(&request, mock.reply(&request));
     if !request.streams() {
         return Ok(json_response(&completion.whole()));
     }

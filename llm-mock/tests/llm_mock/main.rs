@@ -125,6 +125,48 @@ async fn a_streamed_call_opens_with_its_name_and_then_adds_arguments() {
     assert_eq!(finish["choices"][0]["finish_reason"], "tool_calls");
 }
 
+/// The calls of an answer, put together again when they came in pieces.
+fn calls(chunks: &[Value]) -> Vec<[String; 3]> {
+    let mut calls: Vec<[String; 3]> = Vec::new();
+    for delta in chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"].get(0)) {
+        let index = usize::try_from(delta["index"].as_u64().expect("an index")).expect("small");
+        calls.resize_with(calls.len().max(index + 1), Default::default);
+        for (part, text) in [&delta["id"], &delta["function"]["name"], &delta["function"]["arguments"]]
+            .into_iter()
+            .enumerate()
+        {
+            calls[index][part] += text.as_str().unwrap_or_default();
+        }
+    }
+    calls
+}
+
+#[tokio::test]
+async fn a_script_is_followed_turn_by_turn_whatever_it_says_and_then_the_answers_are_as_usual() {
+    let turn = vec![("github__delete_repo", "{"), ("github__list_repos", "{\"a\": 1}")];
+    let model = LlmMock::new().calling([turn, vec![("github__list_repos", "{}")]]).start().await;
+    let mut body = question("tell me a joke");
+    let text = |text: &str| text.to_owned();
+
+    body["stream"] = json!(true);
+    let first = [text("call_1"), text("github__delete_repo"), text("{")];
+    let second = [text("call_2"), text("github__list_repos"), text("{\"a\": 1}")];
+    assert_eq!(calls(&stream(&model, &body).await), [first, second]);
+
+    body["stream"] = json!(false);
+    for (turn, ids) in [(1, &["call_1", "call_2"][..]), (2, &["call_3"][..])] {
+        let answer = chat(&model, &body).await;
+        let message = &answer["choices"][0]["message"];
+        let made = message["tool_calls"].as_array().expect("calls");
+        assert_eq!(made.iter().map(|call| &call["id"]).collect::<Vec<_>>(), ids, "turn {turn}");
+        let messages = body["messages"].as_array_mut().expect("messages");
+        messages.push(message.clone());
+        messages.extend(ids.iter().map(|id| json!({"role": "tool", "tool_call_id": id, "content": "done"})));
+    }
+    let last = chat(&model, &body).await;
+    assert_eq!(last["choices"][0]["message"]["content"], "done");
+}
+
 #[tokio::test]
 async fn bad_bodies_are_refused_in_the_shape_of_the_real_service() {
     let model = LlmMock::new().start().await;
