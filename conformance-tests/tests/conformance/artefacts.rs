@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::product::{Product, REPOS, body};
 
 /// The revisions that `/mcp` speaks, oldest first.
-const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", STATELESS];
+pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", STATELESS];
 /// The first revision without a handshake.
 const STATELESS: &str = "2026-07-28";
 

@@ -2,6 +2,7 @@
 
 mod artefacts;
 mod corpora;
+mod documents;
 mod layers;
 mod product;
 mod smoke;
