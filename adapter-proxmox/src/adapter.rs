@@ -119,5 +119,5 @@ fn output<const N: usize>(
         return Err(AdapterError::Malformed);
     };
     let facts: Map<_, _> = facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect();
-    Ok(ToolOutput { structured, facts })
+    Ok(ToolOutput::with_facts(structured, facts))
 }

@@ -80,7 +80,7 @@ fn answer(output: RanCommand) -> ToolOutput {
         exit_code: output.exit_code,
         truncated: output.truncated,
     });
-    ToolOutput { structured: object(structured.unwrap_or_default()), facts: object(facts) }
+    ToolOutput::with_facts(object(structured.unwrap_or_default()), object(facts))
 }
 
 fn object(value: Value) -> Map<String, Value> {

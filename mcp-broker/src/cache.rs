@@ -29,7 +29,31 @@ pub(crate) struct Key {
 }
 
 /// The kept answer of one key, locked by whoever fetches it.
-type Slot = Arc<tokio::sync::Mutex<Option<(Instant, ToolOutput)>>>;
+type Slot = Arc<tokio::sync::Mutex<Option<Kept>>>;
+
+#[derive(Debug)]
+struct Kept {
+    at: Instant,
+    output: ToolOutput,
+    /// As it was last handed out, with its age; for a second everybody gets the same one, which is written once.
+    aged: Option<(u64, ToolOutput)>,
+}
+
+impl Kept {
+    fn with_age(&mut self) -> ToolOutput {
+        let age = self.at.elapsed().as_secs();
+        match &self.aged {
+            Some((known, aged)) if *known == age => aged.clone(),
+            _ => {
+                let mut data = self.output.structured.clone().into_map();
+                data.insert("cachedAgeSec".to_owned(), json!(age));
+                let aged = ToolOutput::with_facts(data, self.output.facts.clone());
+                self.aged = Some((age, aged.clone()));
+                aged
+            }
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct InventoryCache {
@@ -70,15 +94,13 @@ impl InventoryCache {
             return Ok(Answer { output: fetch.await?, cached: false });
         };
         let mut kept = slot.lock().await;
-        if let Some((at, output)) = kept.as_ref()
-            && at.elapsed() < KEEP_FOR
+        if let Some(kept) = kept.as_mut()
+            && kept.at.elapsed() < KEEP_FOR
         {
-            let mut output = output.clone();
-            output.structured.insert("cachedAgeSec".to_owned(), json!(at.elapsed().as_secs()));
-            return Ok(Answer { output, cached: true });
+            return Ok(Answer { output: kept.with_age(), cached: true });
         }
         let output = fetch.await?;
-        *kept = Some((Instant::now(), output.clone()));
+        *kept = Some(Kept { at: Instant::now(), output: output.clone(), aged: None });
         Ok(Answer { output, cached: false })
     }
 

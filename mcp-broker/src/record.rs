@@ -65,8 +65,7 @@ impl CallRecord {
             .public("cached", cached);
         match result {
             Ok(output) => {
-                let bytes = serde_json::to_string(&output.structured).map_or(0, |text| text.len());
-                body = body.public("bytes", bytes).public("facts", &output.facts);
+                body = body.public("bytes", output.structured.json().len()).public("facts", &output.facts);
             }
             Err(error) => body = body.public("code", error.code().as_str()),
         }

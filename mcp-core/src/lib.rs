@@ -5,6 +5,7 @@ pub mod adapter_config;
 pub mod agent;
 pub mod audit;
 pub mod check;
+pub mod document;
 pub mod error;
 pub mod id;
 pub mod json;

@@ -3,11 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::document::Document;
 use crate::error::CallError;
 use crate::tool::{ToolDefinition, ToolOutput, budget};
 
 /// The revision that conformance evidence names (SPEC §7).
 pub const MCP_PROTOCOL_VERSION: &str = "2025-06-18";
+
+/// Data is not cut below so many bytes: what is left would say nothing.
+const LEAST_ROOM: usize = 768;
 
 /// A tool as `tools/list` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,7 +109,7 @@ pub struct CallToolResult {
     pub content: Vec<Content>,
     /// The same data as the text, as an object. The tools of this program always have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub structured_content: Option<Map<String, Value>>,
+    pub structured_content: Option<Document>,
     /// True when the tool failed.
     pub is_error: bool,
     /// What a program may want to know about the call itself, such as its audit receipt. Empty unless a door adds it.
@@ -155,18 +159,18 @@ impl CallToolResult {
     /// The result of a call that succeeded, its lists and texts cut until the whole result fits into `max_bytes` of JSON.
     /// The data stands in it twice, as text and as an object.
     #[must_use]
-    pub fn fitting(mut output: ToolOutput, max_bytes: usize) -> Self {
+    pub fn fitting(output: ToolOutput, max_bytes: usize) -> Self {
+        let fits = |result: &Self| budget::json_len(result) <= max_bytes;
+        let mut result = Self::success(output);
         let mut room = max_bytes / 2;
-        loop {
-            budget::fit(&mut output.structured, room);
-            let result = Self::success(output.clone());
-            let size = serde_json::to_string(&result).map_or(0, |text| text.len());
-            if size <= max_bytes || room < 1024 {
-                return result;
-            }
+        while !fits(&result) && room >= LEAST_ROOM {
+            let mut data = result.structured_content.take().unwrap_or_default().into_map();
+            budget::fit(&mut data, room);
+            result = Self::of(data.into(), false);
             // Quotes and line breaks are escaped once more in the text; how many there are shows only afterwards.
             room = room / 4 * 3;
         }
+        result
     }
 
     /// The result of a call that failed after it was let through.
@@ -175,7 +179,7 @@ impl CallToolResult {
         let mut data = error.details();
         data.insert("error".to_owned(), json!(error.code().as_str()));
         data.insert("message".to_owned(), json!(error.message()));
-        Self::of(data, true)
+        Self::of(data.into(), true)
     }
 
     /// The same result with one more entry of `_meta`.
@@ -185,14 +189,9 @@ impl CallToolResult {
         self
     }
 
-    fn of(data: Map<String, Value>, is_error: bool) -> Self {
-        let data = Value::Object(data);
-        let content = vec![Content::Text { text: data.to_string() }];
-        let structured_content = match data {
-            Value::Object(data) => Some(data),
-            _ => None,
-        };
-        Self { content, structured_content, is_error, meta: Map::new() }
+    fn of(data: Document, is_error: bool) -> Self {
+        let content = vec![Content::Text { text: data.json().to_owned() }];
+        Self { content, structured_content: Some(data), is_error, meta: Map::new() }
     }
 }
 
@@ -240,7 +239,7 @@ mod tests {
         for result in [CallToolResult::success(output), CallToolResult::failure(&CallError::TargetOffline)] {
             let Content::Text { text } = &result.content[0] else { panic!("text") };
             let from_text: Value = serde_json::from_str(text).expect("the text is JSON");
-            assert_eq!(Some(from_text), result.structured_content.map(Value::Object));
+            assert_eq!(Some(from_text), result.structured_content.map(|data| Value::Object(data.into_map())));
         }
         assert!(CallToolResult::failure(&CallError::TargetOffline).is_error);
     }

@@ -121,7 +121,7 @@ pub(crate) async fn call(
     args: Value,
 ) -> Result<Map<String, Value>, AdapterError> {
     let output = adapter.execute(permitted(tool, args), Some(credential())).await;
-    output.map(|output| output.structured)
+    output.map(|output| output.structured.into_map())
 }
 
 pub(crate) fn token() -> String {

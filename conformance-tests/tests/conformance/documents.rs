@@ -44,8 +44,7 @@ fn the_revisions_and_the_names_are_those_of_the_server() {
         let table = rows.iter().skip_while(|row| row[0] != heading).skip(2);
         table.take_while(|row| row.len() == 2).cloned().collect()
     };
-    let revisions: Vec<String> =
-        column("revision").into_iter().map(|mut row| row.remove(0)).collect();
+    let revisions: Vec<String> = column("revision").into_iter().map(|mut row| row.remove(0)).collect();
     assert_eq!(revisions, REVISIONS);
     let names: Vec<Vec<String>> = catalogue()
         .iter()

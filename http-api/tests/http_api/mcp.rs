@@ -146,6 +146,41 @@ async fn a_call_answers_in_text_and_structure_and_says_what_a_model_can_mend() {
     assert!(failed.text.contains("upstream_too_large"));
 }
 
+/// A call is answered without rmcp when nothing but name and arguments matters. Something else among its parameters, which
+/// is none of ours, takes it through rmcp, and nobody may notice.
+#[tokio::test]
+async fn a_call_is_answered_alike_on_both_roads() {
+    let world = World::new().await;
+    let client = world.client(Role::Operator).await;
+    for params in [
+        call(WIRE),
+        json!({"name": "github__list_repos"}),
+        json!({"name": WIRE, "arguments": {"owner": "o"}}),
+        json!({"name": "nope", "arguments": {}}),
+    ] {
+        let plain = client.mcp("tools/call", params.clone()).await;
+        let mut more = params.clone();
+        more["somethingElse"] = json!(1);
+        let through_rmcp = client.mcp("tools/call", more).await;
+        assert_eq!(plain.status, through_rmcp.status, "{params}");
+        assert_eq!(plain.header("content-type"), through_rmcp.header("content-type"));
+        let [plain, through_rmcp] = [plain, through_rmcp].map(|answer| {
+            let mut body = answer.json();
+            // Of one call each.
+            if let Some(meta) = body["result"]["_meta"].as_object_mut() {
+                meta.values_mut().for_each(|value| *value = json!(value.is_string()));
+            }
+            // A repeated call of an inventory tool is answered from the cache.
+            if let Some(data) = body["result"]["structuredContent"].as_object_mut() {
+                data.remove("cachedAgeSec");
+                body["result"]["content"] = json!("its JSON");
+            }
+            body
+        });
+        assert_eq!(plain, through_rmcp, "{params}");
+    }
+}
+
 // proves: M-03, C-B02, C-Q16
 #[tokio::test]
 async fn what_is_not_understood_gets_its_code_and_the_next_message_is_served() {

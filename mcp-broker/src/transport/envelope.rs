@@ -5,6 +5,7 @@
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use mcp_core::json::{self, JsonError};
 use mcp_core::jsonrpc::{Id, Response, RpcError, code};
+use mcp_core::mcp::CallToolParams;
 use serde_json::{Map, Value};
 
 use super::handler::REVISIONS;
@@ -15,6 +16,8 @@ const NAME: &str = "mcp-name";
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 /// MCP's own code for headers that differ from the body (2026-07-28).
 const HEADER_MISMATCH: i64 = -32_020;
+/// How the value of a header begins that is not plain text. rmcp decodes it.
+const ENCODED: &[u8] = b"=?base64?";
 
 /// A message that is turned away, with the answer it gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,13 +48,22 @@ impl Refusal {
     }
 }
 
-/// Looks at a message's headers and body, and reads the id of a request.
+/// A message that may go on.
+#[derive(Debug, PartialEq)]
+pub(super) enum Message {
+    /// A `tools/call` in its plain form, of a revision whose calls have no other: all that is to be known of it.
+    Call(Id, CallToolParams),
+    /// Anything else, for rmcp to read; a request with its id.
+    Other(Option<Id>),
+}
+
+/// Looks at a message's headers and body.
 ///
 /// # Errors
 /// The [`Refusal`].
-pub(super) fn check(headers: &HeaderMap, body: &[u8]) -> Result<Option<Id>, Refusal> {
+pub(super) fn check(headers: &HeaderMap, body: &[u8]) -> Result<Message, Refusal> {
     check_accept(headers)?;
-    let message = match json::parse(body) {
+    let mut message = match json::parse(body) {
         Ok(Value::Object(message)) => message,
         Ok(Value::Array(_)) => {
             let message = "batches are not taken; send one message per request";
@@ -70,7 +82,44 @@ pub(super) fn check(headers: &HeaderMap, body: &[u8]) -> Result<Option<Id>, Refu
     check_params(&message, id.as_ref())?;
     check_revision(headers, &message, id.as_ref())?;
     check_headers_agree(headers, &message, id.as_ref())?;
-    Ok(id)
+    match id {
+        Some(id) if is_plain_call(headers, &message) => Ok(match take_call(&mut message) {
+            Some(call) => Message::Call(id, call),
+            None => Message::Other(Some(id)),
+        }),
+        id => Ok(Message::Other(id)),
+    }
+}
+
+/// Whether nothing but name and arguments matters: a call under a handshake, without an extension of its parameters.
+fn is_plain_call(headers: &HeaderMap, message: &Map<String, Value>) -> bool {
+    let has_handshake = headers.get(PROTOCOL_VERSION).is_none_or(|named| {
+        REVISIONS.iter().any(|known| known.has_initialize() && named.as_bytes() == known.as_str().as_bytes())
+    });
+    let is_encoded = |name| headers.get_all(name).iter().any(|value| value.as_bytes().starts_with(ENCODED));
+    let params = message.get("params").and_then(Value::as_object);
+    has_handshake
+        && !is_encoded(METHOD)
+        && !is_encoded(NAME)
+        && message.get("method").and_then(Value::as_str) == Some("tools/call")
+        && params.is_some_and(|params| {
+            params.iter().all(|(key, value)| match key.as_str() {
+                "name" => value.is_string(),
+                "arguments" => value.is_object(),
+                "_meta" => value.get(VERSION_KEY).is_none(),
+                _ => false,
+            })
+        })
+}
+
+fn take_call(message: &mut Map<String, Value>) -> Option<CallToolParams> {
+    let params = message.get_mut("params")?.as_object_mut()?;
+    let Some(Value::String(name)) = params.remove("name") else { return None };
+    let arguments = match params.remove("arguments") {
+        Some(Value::Object(arguments)) => arguments,
+        _ => Map::new(),
+    };
+    Some(CallToolParams { name, arguments })
 }
 
 /// The one thing we ever answer with is JSON, so that is all a client must take.
@@ -167,7 +216,7 @@ fn check_headers_agree(
         match (values.next(), values.next()) {
             (None, _) => true,
             // A name that is not plain text comes encoded; rmcp decodes and compares it.
-            (Some(value), None) if value.as_bytes().starts_with(b"=?base64?") => true,
+            (Some(value), None) if value.as_bytes().starts_with(ENCODED) => true,
             (Some(value), None) => value.to_str().is_ok_and(|value| Some(value.trim()) == in_body),
             (Some(_), Some(_)) => false,
         }
@@ -282,6 +331,34 @@ mod tests {
             let refusal = check(&headers, call.as_bytes()).expect_err("refused");
             assert_eq!(refusal.mismatched_tool.as_deref(), Some("github__list_repos"));
         }
+    }
+
+    #[test]
+    fn a_plain_call_is_recognised_and_anything_more_is_left_to_rmcp() {
+        let is_call = |pairs: &[(&'static str, &str)], params: &str| {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+            matches!(check(&headers(pairs), body.as_bytes()), Ok(Message::Call(..)))
+        };
+        let plain = r#"{"name":"a","arguments":{"b":1},"_meta":{"progressToken":7}}"#;
+        for revision in ["2025-06-18", "2025-11-25"] {
+            assert!(is_call(&[(PROTOCOL_VERSION, revision)], plain));
+        }
+        assert!(is_call(&[], plain) && is_call(&[], r#"{"name":"a"}"#));
+        assert!(is_call(&[(METHOD, "tools/call"), (NAME, "a")], plain));
+
+        assert!(!is_call(&[(PROTOCOL_VERSION, "2026-07-28")], plain));
+        assert!(!is_call(&[(NAME, "=?base64?YQ==?=")], plain));
+        for more in [
+            r#"{"name":"a","task":{}}"#,
+            r#"{"name":"a","arguments":null}"#,
+            r#"{"name":7}"#,
+            r#"{"arguments":{}}"#,
+            r#"{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#,
+        ] {
+            assert!(!is_call(&[], more), "{more}");
+        }
+        let notification = br#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a"}}"#;
+        assert_eq!(check(&HeaderMap::new(), notification), Ok(Message::Other(None)));
     }
 
     // proves: X2-01

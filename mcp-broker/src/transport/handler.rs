@@ -16,7 +16,7 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
-use super::server::ToolServer;
+use super::server::{ToolServer, for_clients};
 
 /// The revisions that are negotiated, oldest first.
 pub(super) const REVISIONS: [ProtocolVersion; 3] =
@@ -155,13 +155,13 @@ fn tool_to_rmcp(tool: Tool) -> rmcp::model::Tool {
 }
 
 fn result_to_rmcp(result: CallToolResult) -> CallToolResponse {
+    let result = for_clients(result);
     let content = result.content.into_iter().map(content_to_rmcp).collect();
     let mut wire = if result.is_error {
-        // No structured content: it would be held against the schema of a success.
         rmcp::model::CallToolResult::error(content)
     } else {
         let mut wire = rmcp::model::CallToolResult::success(content);
-        wire.structured_content = result.structured_content.map(Value::Object);
+        wire.structured_content = result.structured_content.map(|data| Value::Object(data.into_map()));
         wire
     };
     wire.meta = (!result.meta.is_empty()).then_some(MetaObject(result.meta));

@@ -7,13 +7,16 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
+use mcp_core::jsonrpc::{self, Id, Version};
+use mcp_core::mcp::{CallToolParams, CallToolResult};
 use mcp_core::principal::Principal;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Serialize;
 
-use super::envelope::{self, ACCEPT_ALL, Refusal};
+use super::envelope::{self, ACCEPT_ALL, Message, Refusal};
 use super::handler::{Caller, Handler};
-use super::server::ToolServer;
+use super::server::{ToolServer, for_clients};
 
 /// Body of an answer; it is whole when the answer is made.
 pub type McpBody = BoxBody<Bytes, Infallible>;
@@ -51,7 +54,8 @@ impl McpEndpoint {
     pub async fn answer(&self, request: Request<Bytes>, caller: Arc<Principal>) -> Response<McpBody> {
         let (mut parts, body) = request.into_parts();
         let id = match envelope::check(&parts.headers, &body) {
-            Ok(id) => id,
+            Ok(Message::Call(id, call)) => return self.call(id, call, caller).await,
+            Ok(Message::Other(id)) => id,
             Err(refusal) => {
                 if let Some(tool) = &refusal.mismatched_tool {
                     self.server.mismatch(&caller, tool).await;
@@ -70,6 +74,24 @@ impl McpEndpoint {
         }
         answer
     }
+
+    /// A call needs nothing of rmcp, which would make a task, two channels and three copies of the result for it; and it is
+    /// what this endpoint is asked most of all.
+    async fn call(&self, id: Id, call: CallToolParams, caller: Arc<Principal>) -> Response<McpBody> {
+        let body = match self.server.call(caller, call).await {
+            Ok(result) => serde_json::to_vec(&Called { jsonrpc: Version, id, result: for_clients(result) }),
+            Err(error) => serde_json::to_vec(&jsonrpc::Response::error(Some(id), error)),
+        };
+        json_response(StatusCode::OK, body.unwrap_or_default())
+    }
+}
+
+/// The answer to a call, written without a [`serde_json::Value`] in between.
+#[derive(Serialize)]
+struct Called {
+    jsonrpc: Version,
+    id: Id,
+    result: CallToolResult,
 }
 
 fn is_refusal(status: StatusCode) -> bool {
@@ -84,9 +106,12 @@ fn is_json(answer: &Response<McpBody>) -> bool {
 }
 
 fn refuse(refusal: &Refusal) -> Response<McpBody> {
-    let body = serde_json::to_vec(&refusal.answer).unwrap_or_default();
+    json_response(refusal.status, serde_json::to_vec(&refusal.answer).unwrap_or_default())
+}
+
+fn json_response(status: StatusCode, body: Vec<u8>) -> Response<McpBody> {
     let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
-    *response.status_mut() = refusal.status;
+    *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response

@@ -95,6 +95,14 @@ impl ToolServer for BrokerTools {
     }
 }
 
+/// A failure without structured content, which clients would hold against the schema of a success.
+pub(super) fn for_clients(mut result: CallToolResult) -> CallToolResult {
+    if result.is_error {
+        result.structured_content = None;
+    }
+    result
+}
+
 /// The one place where a refusal becomes an MCP answer (SPEC §4): what a model can mend is a result, what it cannot is a
 /// protocol error.
 fn refused(tool: &str, error: &CallError) -> Result<CallToolResult, RpcError> {

@@ -1,5 +1,8 @@
 //! Fitting a result into the size that a door allows (SPEC §5): lists and texts are cut, and the result says so.
 
+use std::io;
+
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Most JSON that a result may hold on REST.
@@ -42,8 +45,23 @@ pub fn fit(data: &mut Map<String, Value>, max_bytes: usize) {
     }
 }
 
-fn json_len(data: &Map<String, Value>) -> usize {
-    serde_json::to_string(data).map_or(usize::MAX, |text| text.len())
+/// How many bytes of JSON this is; counted and not kept.
+pub(crate) fn json_len(value: &impl Serialize) -> usize {
+    let mut counted = Counter(0);
+    serde_json::to_writer(&mut counted, value).map_or(usize::MAX, |()| counted.0)
+}
+
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Keeps the share of items that should fit, and at least one item fewer than before.

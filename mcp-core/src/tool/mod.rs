@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 pub use self::define::{ArgumentError, ToolDefinition};
 pub use self::name::{AdapterKind, ToolName};
+use crate::document::Document;
 
 /// The nine definitions, in the fixed order in which every list shows them.
 #[must_use]
@@ -30,7 +31,7 @@ pub fn catalogue() -> &'static [ToolDefinition] {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
     /// The data; it fits the tool's output schema.
-    pub structured: Map<String, Value>,
+    pub structured: Document,
     /// Facts about the answer that the audit row keeps in place of the answer itself: exit code, digest, length.
     pub facts: Map<String, Value>,
 }
@@ -39,7 +40,13 @@ impl ToolOutput {
     /// An output without audit facts.
     #[must_use]
     pub fn new(structured: Map<String, Value>) -> Self {
-        Self { structured, facts: Map::new() }
+        Self::with_facts(structured, Map::new())
+    }
+
+    /// An output with facts for the audit row.
+    #[must_use]
+    pub fn with_facts(structured: Map<String, Value>, facts: Map<String, Value>) -> Self {
+        Self { structured: structured.into(), facts }
     }
 }
 

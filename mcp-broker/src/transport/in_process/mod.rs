@@ -125,7 +125,7 @@ fn read(mut result: Map<String, Value>) -> Result<ToolOutput, AdapterError> {
         Some(Value::Object(facts)) => facts,
         _ => Map::new(),
     };
-    Ok(ToolOutput { structured, facts })
+    Ok(ToolOutput::with_facts(structured, facts))
 }
 
 #[cfg(test)]

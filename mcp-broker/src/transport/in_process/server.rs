@@ -129,7 +129,7 @@ impl AdapterServer {
 /// Built by hand, so that a large answer is moved into its envelope and not copied.
 fn success(output: ToolOutput) -> Value {
     let ToolOutput { structured, facts } = output;
-    let data = Value::Object(structured);
+    let data = Value::Object(structured.into_map());
     let mut result = Map::new();
     result.insert("content".to_owned(), json!([{"type": "text", "text": data.to_string()}]));
     result.insert("structuredContent".to_owned(), data);

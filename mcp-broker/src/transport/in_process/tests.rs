@@ -28,10 +28,8 @@ impl Adapter for Fake {
 fn output() -> ToolOutput {
     let structured = json!({"repos": [{"name": "a \"quoted\" one"}], "truncated": false});
     let facts = json!({"bytes": 7});
-    ToolOutput {
-        structured: structured.as_object().expect("an object").clone(),
-        facts: facts.as_object().expect("an object").clone(),
-    }
+    let object = |value: Value| value.as_object().expect("an object").clone();
+    ToolOutput::with_facts(object(structured), object(facts))
 }
 
 fn permitted(tool: &str, args: &Value) -> PermittedCall {
