@@ -131,7 +131,7 @@ fn introduced(mut params: Value, revision: &str) -> Value {
 // proves: M-12
 #[tokio::test]
 async fn the_revisions_are_as_committed() {
-    let product = Product::start(None).await;
+    let product = Product::start(&[]).await;
     let mut answers = vec![json!({"the revision of the evidence": MCP_PROTOCOL_VERSION})];
     for revision in REVISIONS.into_iter().chain(["2024-11-05", "1999-01-01"]) {
         let opening = product.mcp(&opening(revision), revision).await;

@@ -1,6 +1,7 @@
 //! See the README.
 
 mod artefacts;
+mod bad_upstream;
 mod corpora;
 mod documents;
 mod layers;

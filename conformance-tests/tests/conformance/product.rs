@@ -24,6 +24,16 @@ pub(crate) fn body(fixture: &str) -> Value {
     serde_json::from_str(fixture).expect("a fixture")
 }
 
+/// Lets a fake answer as GitHub does when all is well.
+pub(crate) fn healthy_github(github: &FakeServer, repos: Value) {
+    github.on("/user", Reply::json(200, body(USER)));
+    for repo in repos.as_array().expect("repositories") {
+        let name = repo["full_name"].as_str().expect("a name");
+        github.on(&format!("/repos/{name}/actions/runs"), Reply::json(200, body(RUNS)));
+    }
+    github.on("/user/repos", Reply::json(200, repos));
+}
+
 pub(crate) struct Product {
     pub(crate) http: reqwest::Client,
     pub(crate) url: String,
@@ -40,19 +50,14 @@ impl Product {
     /// A server that has a GitHub with these repositories.
     pub(crate) async fn with_github(repos: Value) -> (Self, FakeServer) {
         let github = FakeServer::http().await;
-        github.on("/user", Reply::json(200, body(USER)));
-        for repo in repos.as_array().expect("repositories") {
-            let name = repo["full_name"].as_str().expect("a name");
-            github.on(&format!("/repos/{name}/actions/runs"), Reply::json(200, body(RUNS)));
-        }
-        github.on("/user/repos", Reply::json(200, repos));
-        let product = Self::start(Some(github.address().port())).await;
-        product.add_github(&github.url(), TOKEN).await;
+        healthy_github(&github, repos);
+        let product = Self::start(&[github.address().port()]).await;
+        product.add_github("forge", &github.url()).await;
         (product, github)
     }
 
-    /// A server that may reach this machine's port in plain HTTP, and the world as every installation may.
-    pub(crate) async fn start(loopback_port: Option<u16>) -> Self {
+    /// A server that may reach these ports of this machine in plain HTTP, and the world as every installation may.
+    pub(crate) async fn start(loopback_ports: &[u16]) -> Self {
         // Another test of this process may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let database = TestDatabase::new().await;
@@ -63,9 +68,9 @@ impl Product {
             listen: any_port,
             internal_listen: any_port,
             egress: EgressSettings {
-                allow_http: Some(loopback_port.is_some()),
-                allow_loopback: Some(loopback_port.is_some()),
-                ports: Some(loopback_port.into_iter().chain([443]).collect()),
+                allow_http: Some(!loopback_ports.is_empty()),
+                allow_loopback: Some(!loopback_ports.is_empty()),
+                ports: Some(loopback_ports.iter().copied().chain([443]).collect()),
                 ..EgressSettings::default()
             },
             ..Settings::default()
@@ -95,9 +100,14 @@ impl Product {
         Self { http, url, admin, operator, stop, running, database, _data: scratch }
     }
 
-    /// Configures GitHub, which is checked on the way.
-    pub(crate) async fn add_github(&self, base_url: &str, token: &str) {
-        let body = json!({"type": "github", "name": "forge", "base_url": base_url, "credential": token});
+    /// Configures a fake GitHub, which is checked on the way.
+    pub(crate) async fn add_github(&self, name: &str, base_url: &str) {
+        self.add_github_with(name, base_url, TOKEN).await;
+    }
+
+    /// The same with a token of the caller's.
+    pub(crate) async fn add_github_with(&self, name: &str, base_url: &str, token: &str) {
+        let body = json!({"type": "github", "name": name, "base_url": base_url, "credential": token});
         let request = self.http.post(format!("{}/api/mcp/adapter", self.url)).bearer_auth(&self.admin);
         let answer = request.json(&body).send().await.expect("an answer");
         let status = answer.status().as_u16();

@@ -2,6 +2,7 @@
 
 mod agent;
 mod bad_starts;
+mod canaries;
 mod command_line;
 mod connect;
 mod dev;

@@ -59,6 +59,14 @@ impl Server {
         Self::spawn(command, data).await
     }
 
+    /// The same with a filter for what is logged.
+    pub(crate) async fn start_logging(data: &Path, filter: &str) -> Self {
+        let mut command = control_plane(data);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--internal-listen", "127.0.0.1:0"]);
+        command.args(["--log", filter]);
+        Self::spawn(command, data).await
+    }
+
     /// Starts `serve` on the port of an earlier one, so that agents find it again.
     pub(crate) async fn start_at(data: &Path, url: &str) -> Self {
         let address = url.trim_start_matches("http://");

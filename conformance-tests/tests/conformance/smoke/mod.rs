@@ -175,8 +175,8 @@ async fn with_any_github() -> (Product, Option<FakeServer>) {
     let token = std::env::var("CORECI_TEST_GITHUB_PAT");
     match token {
         Ok(token) => {
-            let product = Product::start(None).await;
-            product.add_github("https://api.github.com", &token).await;
+            let product = Product::start(&[]).await;
+            product.add_github_with("forge", "https://api.github.com", &token).await;
             (product, None)
         }
         Err(_) => {
