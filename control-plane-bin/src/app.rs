@@ -12,7 +12,10 @@ use audit::lease::{InstanceLease, LeaseError};
 use audit::sweeper::{SweepError, sweep};
 use audit::{AuditConfig, PostgresAudit};
 use egress::{EgressPolicy, SystemResolver};
-use http_api::{Adapters, Api, ApiSettings, CursorKey, Server, ServerLimits, internal_router, public_router};
+use http_api::{
+    Adapters, Api, ApiSettings, CursorKey, Server, ServerLimits, ServerTls, TlsFileError, internal_router,
+    public_router,
+};
 use identity::Authenticator;
 use identity::oauth::TokenVerifier;
 use mcp_broker::memory::{MemoryLimiter, MemoryStreams};
@@ -82,6 +85,9 @@ pub enum AppError {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsFileError),
     /// The pipeline is wired wrongly.
     #[error(transparent)]
     Broker(#[from] BuildError),
@@ -139,6 +145,10 @@ impl App {
     ) -> Result<Self, AppError> {
         let bound = listeners.public.local_addr().unwrap_or(config.listen);
         let public_url = config.public_url_at(bound)?;
+        let tls = match &config.tls {
+            Some(files) => Some(ServerTls::load(files.clone(), public_url.host().trim_matches(['[', ']']))?),
+            None => None,
+        };
         // What this installation keeps to itself is looked at before anything is started that would have to be stopped.
         let secrets = Arc::new(open_secrets(data)?);
         let pseudonym_key = data.secret("pseudonym.key")?;
@@ -201,7 +211,10 @@ impl App {
         });
         let metrics = metrics_recorder()?;
         let limits = ServerLimits::default();
-        let public = Server::new(listeners.public, public_router(api), limits);
+        let mut public = Server::new(listeners.public, public_router(api), limits);
+        if let Some(tls) = tls {
+            public = public.with_tls(tls);
+        }
         let internal = Server::new(listeners.internal, internal_router(move || metrics.render()), limits);
         Ok(Self { bound, public_url, tenancy, hub, broker, audit, lease, draining, public, internal })
     }

@@ -89,6 +89,17 @@ pub enum ClientError {
         /// Why.
         source: std::io::Error,
     },
+    /// The authority's file cannot be read.
+    #[error("the authority's file {path} cannot be read: {source}")]
+    CaFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The authority's file holds no certificates.
+    #[error("--ca-file holds no certificate in PEM")]
+    Ca,
     /// No answer.
     #[error("the control plane at {url} does not answer; is it running?")]
     Unreachable {
@@ -126,13 +137,23 @@ pub struct StreamEvent {
 }
 
 impl Client {
-    /// A client for this URL and key.
+    /// A client for this URL and key. Authorities in `ca_pem` are trusted beside those of the system.
     ///
     /// # Errors
-    /// [`ClientError::Malformed`] never in practice: a client without special settings can always be built.
-    pub fn new(url: &str, key: SecretValue) -> Result<Self, ClientError> {
+    /// [`ClientError::Ca`] when `ca_pem` holds no certificates.
+    pub fn new(url: &str, key: SecretValue, ca_pem: Option<&[u8]>) -> Result<Self, ClientError> {
         // Our own server is meant, whatever proxy the environment names.
-        let http = reqwest::Client::builder().no_proxy().build().map_err(|_| ClientError::Malformed)?;
+        let mut http = reqwest::Client::builder().no_proxy();
+        if let Some(pem) = ca_pem {
+            let found = reqwest::Certificate::from_pem_bundle(pem).map_err(|_| ClientError::Ca)?;
+            if found.is_empty() {
+                return Err(ClientError::Ca);
+            }
+            for certificate in found {
+                http = http.add_root_certificate(certificate);
+            }
+        }
+        let http = http.build().map_err(|_| ClientError::Malformed)?;
         Ok(Self { http, url: url.trim_end_matches('/').to_owned(), key })
     }
 

@@ -5,6 +5,7 @@
 
 mod environment;
 mod oauth;
+mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use egress::{EgressPolicy, ProxyUrl};
-use http_api::{AllowedHosts, AllowedOrigins, BadOrigin};
+use http_api::{AllowedHosts, AllowedOrigins, BadOrigin, TlsFiles};
 use ipnet::IpNet;
 use mcp_broker::memory::Limits;
 use mcp_core::tool::budget;
@@ -21,6 +22,7 @@ use url::Url;
 
 pub use self::environment::{ClientHomes, Environment};
 pub use self::oauth::{OAuth, OAuthSettings};
+pub use self::tls::TlsSettings;
 
 /// Where the public listener listens unless told otherwise.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
@@ -41,7 +43,7 @@ pub struct Settings {
     /// URL under which clients and agents reach this server [default on loopback: http://LISTEN].
     #[arg(long, env = "CORECI_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<String>,
-    /// TLS ends at a proxy in front; needed for a listener that is not loopback.
+    /// TLS ends at a proxy in front; needed for a listener that is not loopback and has no certificate of its own.
     #[arg(long, env = "CORECI_BEHIND_PROXY", num_args = 0..=1, default_missing_value = "true")]
     pub behind_proxy: Option<bool>,
     /// Networks of proxies whose X-Forwarded-For is believed.
@@ -53,6 +55,10 @@ pub struct Settings {
     /// Origins of web pages that may talk to this server, beside its own: https://HOST, or http://localhost:* for any port.
     #[arg(long, env = "CORECI_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Option<Vec<String>>,
+    /// The certificate of the public listener.
+    #[command(flatten)]
+    #[serde(default)]
+    pub tls: TlsSettings,
     /// Rate limits.
     #[command(flatten)]
     #[serde(default)]
@@ -186,6 +192,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Further web pages that may talk to this server.
     pub allowed_origins: Vec<String>,
+    /// Where the public listener's certificate lies; without one it speaks plain HTTP.
+    pub tls: Option<TlsFiles>,
     /// Rate limits.
     pub limits: Limits,
     /// Calls of one tenant in flight at once.
@@ -227,10 +235,17 @@ pub enum ConfigError {
     PublicUrlMissing(SocketAddr),
     /// A public address without TLS.
     #[error(
-        "{0} is not a loopback address and this server speaks no TLS itself yet: put a TLS proxy in front and say \
-         --behind-proxy, or listen on a loopback address"
+        "{0} is not a loopback address, so TLS is needed: name a certificate with --tls-cert and --tls-key \
+         (`control-plane tls init` makes one), put a TLS proxy in front and say --behind-proxy, or listen on a loopback \
+         address"
     )]
     PlainText(SocketAddr),
+    /// Half a certificate.
+    #[error("tls.cert and tls.key go together, and tls.ca needs both")]
+    TlsIncomplete,
+    /// A certificate that no client would look at.
+    #[error("public_url must begin with https:// when the listener has a certificate")]
+    TlsUrl,
     /// The internal listener would be open to the world.
     #[error(
         "internal_listen must be a loopback address, since metrics are served there without authentication"
@@ -276,6 +291,7 @@ impl Settings {
             trusted_proxies: self.trusted_proxies.or(other.trusted_proxies),
             allowed_hosts: self.allowed_hosts.or(other.allowed_hosts),
             allowed_origins: self.allowed_origins.or(other.allowed_origins),
+            tls: self.tls.or(other.tls),
             limits: LimitSettings {
                 user_per_min: self.limits.user_per_min.or(other.limits.user_per_min),
                 tenant_per_min: self.limits.tenant_per_min.or(other.limits.tenant_per_min),
@@ -295,6 +311,7 @@ impl Settings {
         let listen = self.listen.unwrap_or(DEFAULT_LISTEN);
         let internal_listen = self.internal_listen.unwrap_or(DEFAULT_INTERNAL_LISTEN);
         let public_url = self.public_url.as_deref().map(PublicUrl::parse).transpose()?;
+        let tls = self.tls.check()?;
         if !internal_listen.ip().is_loopback() {
             return Err(ConfigError::InternalNotLoopback);
         }
@@ -302,9 +319,12 @@ impl Settings {
             if public_url.is_none() {
                 return Err(ConfigError::PublicUrlMissing(listen));
             }
-            if !self.behind_proxy.unwrap_or(false) {
+            if tls.is_none() && !self.behind_proxy.unwrap_or(false) {
                 return Err(ConfigError::PlainText(listen));
             }
+        }
+        if tls.is_some() && public_url.as_ref().is_some_and(|url| !url.is_encrypted()) {
+            return Err(ConfigError::TlsUrl);
         }
         let allowed_origins = self.allowed_origins.unwrap_or_default();
         // Read once more when the public URL is known; a bad one is told before anything starts.
@@ -321,6 +341,7 @@ impl Settings {
             trusted_proxies: self.trusted_proxies.unwrap_or_default(),
             allowed_hosts: self.allowed_hosts.unwrap_or_default(),
             allowed_origins,
+            tls,
             mcp_result_bytes,
             limits: Limits {
                 user_per_min: self.limits.user_per_min.unwrap_or(defaults.user_per_min),
@@ -344,7 +365,10 @@ impl Config {
     pub fn public_url_at(&self, bound: SocketAddr) -> Result<PublicUrl, ConfigError> {
         match &self.public_url {
             Some(url) => Ok(url.clone()),
-            None => PublicUrl::parse(&format!("http://{bound}")),
+            None => {
+                let scheme = if self.tls.is_some() { "https" } else { "http" };
+                PublicUrl::parse(&format!("{scheme}://{bound}"))
+            }
         }
     }
 
@@ -406,6 +430,12 @@ impl PublicUrl {
         self.0.as_str().trim_end_matches('/')
     }
 
+    /// Whether clients speak TLS to it.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+
     /// The host, lower case; an IPv6 address in brackets.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -436,7 +466,13 @@ mod tests {
         assert!(matches!(settings("0.0.0.0:80").check(), Err(ConfigError::PublicUrlMissing(_))));
         let named = Settings { public_url: Some("https://c.example".into()), ..settings("0.0.0.0:80") };
         assert!(matches!(named.clone().check(), Err(ConfigError::PlainText(_))));
-        assert!(Settings { behind_proxy: Some(true), ..named }.check().is_ok());
+        assert!(Settings { behind_proxy: Some(true), ..named.clone() }.check().is_ok());
+        let pair = TlsSettings { cert: Some("c.pem".into()), key: Some("k.pem".into()), ca: None };
+        assert!(Settings { tls: pair.clone(), ..named.clone() }.check().is_ok());
+        let half = TlsSettings { key: None, ..pair.clone() };
+        assert!(matches!(Settings { tls: half, ..named.clone() }.check(), Err(ConfigError::TlsIncomplete)));
+        let plain = Settings { tls: pair, public_url: Some("http://c.example".into()), ..named };
+        assert!(matches!(plain.check(), Err(ConfigError::TlsUrl)));
         assert!(settings("[::1]:80").check().is_ok());
         let internal = Settings { internal_listen: "0.0.0.0:1".parse().ok(), ..settings("127.0.0.1:80") };
         assert!(matches!(internal.check(), Err(ConfigError::InternalNotLoopback)));

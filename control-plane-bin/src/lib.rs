@@ -10,5 +10,6 @@ mod dev;
 mod logging;
 mod output;
 mod ports;
+mod private_ca;
 
 pub use self::app::{App, AppError};

@@ -13,6 +13,7 @@ mod router;
 mod routes;
 mod server;
 mod sse;
+mod tls;
 
 pub use self::adapters::Adapters;
 pub use self::api::{Api, ApiSettings, Readiness, ReadyCheck};
@@ -20,3 +21,4 @@ pub use self::cursor::CursorKey;
 pub use self::network::{AllowedHosts, AllowedOrigins, BadOrigin};
 pub use self::router::{Access, Route, internal_router, public_router, route_table};
 pub use self::server::{Server, ServerLimits};
+pub use self::tls::{ServerTls, TlsFileError, TlsFiles};

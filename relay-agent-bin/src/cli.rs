@@ -9,11 +9,11 @@ use clap::{Args, Parser, Subcommand};
 use mcp_core::secret::SecretValue;
 use relay_agent::doctor::examine;
 use relay_agent::enroll::{EnrollError, EnrollRequest, enroll};
-use relay_agent::facts::host_facts;
 use relay_agent::proxy::Proxy;
 use relay_agent::run::{AgentConfig, run};
 use relay_agent::server_url::ServerUrl;
 use relay_agent::status::{LinkState, Status};
+use relay_agent::trust::{CaSha256, Trust};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
@@ -44,6 +44,12 @@ enum Command {
         /// The control plane, such as https://coreci.example.
         #[arg(long)]
         url: ServerUrl,
+        /// PEM file of the authority that signed its certificate, when that is a private one. It has to stay there.
+        #[arg(long, value_name = "FILE", conflicts_with = "ca_sha256")]
+        ca_file: Option<PathBuf>,
+        /// SHA-256 of that authority's certificate, when the control plane sends the certificate along.
+        #[arg(long, value_name = "HEX")]
+        ca_sha256: Option<CaSha256>,
         /// Read the token from standard input.
         #[arg(long, required = true)]
         token_stdin: bool,
@@ -124,7 +130,15 @@ impl Cli {
 impl Command {
     async fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Enroll { url, token_stdin: _, agent } => enroll_host(url, agent).await,
+            Self::Enroll { url, ca_file, ca_sha256, token_stdin: _, agent } => {
+                let trust = match (ca_file, ca_sha256) {
+                    // The agent may be started from anywhere.
+                    (Some(path), _) => Trust::CaFile(std::path::absolute(path)?),
+                    (None, Some(hash)) => Trust::CaSha256(hash),
+                    (None, None) => Trust::System,
+                };
+                enroll_host(url, trust, agent).await
+            }
             Self::Run { agent } => run_agent(agent).await,
             Self::Status { state } => print_status(&state),
             Self::Doctor { state, proxy } => print_findings(&state, proxy).await,
@@ -132,15 +146,12 @@ impl Command {
     }
 }
 
-async fn enroll_host(url: ServerUrl, agent: AgentArgs) -> anyhow::Result<ExitCode> {
+async fn enroll_host(url: ServerUrl, trust: Trust, agent: AgentArgs) -> anyhow::Result<ExitCode> {
     agent.check_user()?;
-    let request = EnrollRequest {
-        url,
-        token: read_token(std::io::stdin().lock())?,
-        state_dir: agent.state.state_dir,
-        facts: host_facts(),
-        proxy: agent.proxy.parse()?,
-    };
+    let token = read_token(std::io::stdin().lock())?;
+    let mut request = EnrollRequest::new(url, token, agent.state.state_dir);
+    request.trust = trust;
+    request.proxy = agent.proxy.parse()?;
     let enrolled = enroll(request).await?;
     let data = serde_json::json!({ "agentId": enrolled.agent, "targetId": enrolled.target });
     print(&data.to_string())?;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::proxy::Proxy;
 use crate::server_url::{Destination, ServerUrl};
+use crate::trust::{Trust, TrustError};
 
 /// Time for a connection, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,15 +22,12 @@ pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// The trust of this host cannot be read.
+/// Nothing that could be dialled securely.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// No certificate authorities were found (on Debian: install `ca-certificates`).
-    #[error("this host trusts no certificate authorities; install the package ca-certificates")]
-    NoRoots,
-    /// The TLS library refuses its own settings.
-    #[error("TLS cannot be set up")]
-    Setup(#[source] rustls::Error),
+    /// Whom to trust is not known.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The host of the URL can be in no certificate.
     #[error("the host of the URL is no name that a certificate can have")]
     Name,
@@ -39,7 +36,10 @@ pub enum TlsError {
 /// No connection came about.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// Name lookup or TCP.
+    /// The name of the host means nothing to this host's resolver.
+    #[error("the name cannot be looked up")]
+    Lookup(#[source] io::Error),
+    /// TCP.
     #[error("no connection")]
     Connect(#[source] io::Error),
     /// The proxy did not let us through.
@@ -61,9 +61,14 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// Reads the certificate authorities of this host when the URL needs them.
-    pub(crate) fn new(url: ServerUrl, proxy: Option<Proxy>) -> Result<Self, TlsError> {
-        let tls = if url.is_encrypted() { Some((system_roots()?, server_name(&url)?)) } else { None };
+    /// Reads the trusted authorities when the URL needs them.
+    pub(crate) fn new(url: ServerUrl, trust: &Trust, proxy: Option<Proxy>) -> Result<Self, TlsError> {
+        let tls = if url.is_encrypted() {
+            let config = Arc::new(trust.client_config()?);
+            Some((TlsConnector::from(config), server_name(&url)?))
+        } else {
+            None
+        };
         // What stays on this machine is nobody else's business.
         let proxy = proxy.filter(|_| !url.is_loopback());
         Ok(Self { url, proxy, tls })
@@ -81,7 +86,7 @@ impl Dialer {
     async fn connect(&self) -> Result<Box<dyn Connection>, DialError> {
         let stream = match &self.proxy {
             Some(proxy) => proxy.tunnel(&self.url.host(), self.url.port()).await.map_err(DialError::Proxy)?,
-            None => connect_to(&self.url.destination()).await.map_err(DialError::Connect)?,
+            None => connect_to(&self.url.destination()).await?,
         };
         // Frames are small and each is waited for.
         stream.set_nodelay(true).map_err(DialError::Connect)?;
@@ -95,37 +100,21 @@ impl Dialer {
     }
 }
 
-async fn connect_to(destination: &Destination) -> io::Result<TcpStream> {
-    match destination {
-        Destination::Addresses(addresses) => TcpStream::connect::<&[SocketAddr]>(addresses).await,
-        Destination::Name(name, port) => TcpStream::connect((name.as_str(), *port)).await,
-    }
+async fn connect_to(destination: &Destination) -> Result<TcpStream, DialError> {
+    let found: Vec<SocketAddr>;
+    let addresses = match destination {
+        Destination::Addresses(addresses) => addresses,
+        Destination::Name(name, port) => {
+            let looked_up = tokio::net::lookup_host((name.as_str(), *port)).await;
+            found = looked_up.map_err(DialError::Lookup)?.collect();
+            &found
+        }
+    };
+    TcpStream::connect(addresses.as_slice()).await.map_err(DialError::Connect)
 }
 
 fn server_name(url: &ServerUrl) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(url.host()).map_err(|_| TlsError::Name)
-}
-
-fn system_roots() -> Result<TlsConnector, TlsError> {
-    let mut roots = RootCertStore::empty();
-    // Authorities that cannot be parsed are left out, as every TLS client does; trusting fewer is safe.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err(TlsError::NoRoots);
-    }
-    connector(roots)
-}
-
-fn connector(roots: RootCertStore) -> Result<TlsConnector, TlsError> {
-    // The provider is named, not installed: a process-wide default would be a global that the host program owns.
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(TlsError::Setup)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 #[cfg(test)]
@@ -147,6 +136,15 @@ mod tests {
 
     /// A server on loopback that says `hello` with a certificate for this name, and its URL.
     async fn server(name: &str, issuer: &CertifiedIssuer<'static, KeyPair>) -> ServerUrl {
+        server_with(name, issuer, issuer).await
+    }
+
+    /// The same, with the certificate of another authority sent along.
+    async fn server_with(
+        name: &str,
+        issuer: &CertifiedIssuer<'static, KeyPair>,
+        sent: &CertifiedIssuer<'static, KeyPair>,
+    ) -> ServerUrl {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, issuer).unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
@@ -154,7 +152,7 @@ mod tests {
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
+            .with_single_cert(vec![certificate.der().clone(), sent.der().clone()], key)
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
@@ -168,18 +166,26 @@ mod tests {
         url.parse().unwrap()
     }
 
-    fn dialer(url: ServerUrl, trusted: &CertificateDer<'static>) -> Dialer {
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.clone()).unwrap();
-        let tls = Some((connector(roots).unwrap(), server_name(&url).unwrap()));
-        Dialer { url, proxy: None, tls }
+    /// A dialer that trusts this authority, by its file.
+    fn dialer(url: ServerUrl, trusted: &CertifiedIssuer<'static, KeyPair>) -> Dialer {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ca.pem");
+        std::fs::write(&path, trusted.as_ref().pem()).unwrap();
+        Dialer::new(url, &Trust::CaFile(path), None).unwrap()
+    }
+
+    /// A dialer that knows the SHA-256 of this certificate and nothing else.
+    fn pinned(url: ServerUrl, certificate: &CertificateDer<'_>) -> Dialer {
+        let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
+        let hash: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Dialer::new(url, &Trust::CaSha256(hash.parse().unwrap()), None).unwrap()
     }
 
     #[tokio::test]
     async fn a_certificate_of_a_trusted_authority_is_accepted() {
         let authority = authority();
         let url = server("localhost", &authority).await;
-        let mut stream = dialer(url, authority.der()).dial().await.unwrap();
+        let mut stream = dialer(url, &authority).dial().await.unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
         assert_eq!(text, "hello");
@@ -190,8 +196,29 @@ mod tests {
         let (ours, theirs) = (authority(), authority());
         for (name, issuer) in [("localhost", &theirs), ("cp.example", &ours)] {
             let url = server(name, issuer).await;
-            let refused = dialer(url, ours.der()).dial().await.err();
+            let refused = dialer(url, &ours).dial().await.err();
             assert!(matches!(refused, Some(DialError::Tls(_))), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_hash_of_the_authority_is_enough_and_that_of_the_server_is_not() {
+        let (ours, theirs) = (authority(), authority());
+        let url = server("localhost", &ours).await;
+        let mut stream = pinned(url, ours.der()).dial().await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "hello");
+        // Another authority; the right one with a certificate for another host; and the authority's certificate sent along
+        // by a server that it did not certify.
+        let forged = server_with("localhost", &theirs, &ours).await;
+        for (url, trusted) in [
+            (server("localhost", &theirs).await, &ours),
+            (server("cp.example", &ours).await, &ours),
+            (forged, &ours),
+        ] {
+            let refused = pinned(url, trusted.der()).dial().await.err();
+            assert!(matches!(refused, Some(DialError::Tls(_))));
         }
     }
 
@@ -203,7 +230,7 @@ mod tests {
             let mut stream = listener.accept().await.unwrap().0;
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         });
-        let refused = dialer(url, authority().der()).dial().await.err();
+        let refused = dialer(url, &authority()).dial().await.err();
         assert!(matches!(refused, Some(DialError::Tls(_))));
         plain.await.unwrap();
     }

@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::capture::strip_controls;
 use crate::dial::{Dialer, TlsError};
+use crate::facts::host_facts;
 use crate::http::{HttpError, post_json};
 use crate::identity::{IdentityError, PendingKey};
 use crate::proxy::Proxy;
 use crate::server_url::ServerUrl;
+use crate::trust::Trust;
 
 const ENDPOINT: &str = "/api/relay/enroll";
 /// Most characters of the control plane's own words that are shown.
@@ -23,6 +25,8 @@ const LONGEST_MESSAGE: usize = 200;
 pub struct EnrollRequest {
     /// The control plane's public URL.
     pub url: ServerUrl,
+    /// Whom to trust to be that control plane, now and ever after.
+    pub trust: Trust,
     /// The token that an administrator made: good once, for an hour.
     pub token: SecretValue,
     /// Where the agent keeps its key. Made (0700) when it is not there.
@@ -31,6 +35,15 @@ pub struct EnrollRequest {
     pub facts: HostFacts,
     /// The proxy on the way, if any.
     pub proxy: Option<Proxy>,
+}
+
+impl EnrollRequest {
+    /// Enrols this host, trusts the authorities that it trusts, and goes through no proxy.
+    #[must_use]
+    pub fn new(url: ServerUrl, token: SecretValue, state_dir: impl Into<PathBuf>) -> Self {
+        let state_dir = state_dir.into();
+        Self { url, trust: Trust::default(), token, state_dir, facts: host_facts(), proxy: None }
+    }
 }
 
 /// The new agent.
@@ -99,8 +112,8 @@ struct Complaint {
 /// # Cancellation
 /// Dropping the future removes the key. The control plane may have spent the token by then.
 pub async fn enroll(request: EnrollRequest) -> Result<Enrolled, EnrollError> {
-    let EnrollRequest { url, token, state_dir, facts, proxy } = request;
-    let dialer = Dialer::new(url, proxy)?;
+    let EnrollRequest { url, trust, token, state_dir, facts, proxy } = request;
+    let dialer = Dialer::new(url, &trust, proxy)?;
     let key = PendingKey::generate(&state_dir)?;
     #[expect(clippy::disallowed_methods, reason = "the token enters the one request that it was made for")]
     let body = Body { token: token.reveal(), public_key: key.public_key_hex(), facts: facts.bounded() };
@@ -111,7 +124,7 @@ pub async fn enroll(request: EnrollRequest) -> Result<Enrolled, EnrollError> {
         201 => {
             let Accepted { agent_id: agent, target_id: target } =
                 serde_json::from_slice(&answer.body).map_err(|_| EnrollError::NotAControlPlane)?;
-            key.keep(agent, target, dialer.url())?;
+            key.keep(agent, target, dialer.url(), &trust)?;
             Ok(Enrolled { agent, target })
         }
         401 => Err(EnrollError::TokenRefused),

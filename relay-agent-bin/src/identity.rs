@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{bits_of_others, make_private_dir, write_durably};
 use crate::server_url::ServerUrl;
+use crate::trust::{CaSha256, Trust};
 
 const KEY_FILE: &str = "agent.key";
 const PENDING_KEY_FILE: &str = "agent.key-pending";
@@ -30,6 +31,8 @@ pub struct Identity {
     pub target: TargetId,
     /// The control plane that it belongs to.
     pub url: ServerUrl,
+    /// Whom it trusts to be that control plane.
+    pub trust: Trust,
     key: Ed25519KeyPair,
 }
 
@@ -86,6 +89,21 @@ struct Record {
     agent_id: AgentId,
     target_id: TargetId,
     url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ca_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ca_sha256: Option<CaSha256>,
+}
+
+impl Record {
+    fn trust(&self) -> Option<Trust> {
+        match (&self.ca_file, self.ca_sha256) {
+            (None, None) => Some(Trust::System),
+            (Some(path), None) => Some(Trust::CaFile(path.clone())),
+            (None, Some(hash)) => Some(Trust::CaSha256(hash)),
+            (Some(_), Some(_)) => None,
+        }
+    }
 }
 
 impl std::fmt::Debug for Identity {
@@ -109,6 +127,7 @@ impl Identity {
         let damaged = || IdentityError::Damaged { path: record_path.clone() };
         let record: Record = serde_json::from_slice(&record).map_err(|_| damaged())?;
         let url = record.url.parse().map_err(|_| damaged())?;
+        let trust = record.trust().ok_or_else(damaged)?;
 
         check_directory(state_dir)?;
         let path = state_dir.join(KEY_FILE);
@@ -118,7 +137,7 @@ impl Identity {
             return Err(IdentityError::KeyNotPrivate { path, mode });
         }
         let key = Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| IdentityError::Damaged { path })?;
-        Ok(Self { agent: record.agent_id, target: record.target_id, url, key })
+        Ok(Self { agent: record.agent_id, target: record.target_id, url, trust, key })
     }
 
     pub(crate) fn sign(&self, message: &[u8]) -> impl AsRef<[u8]> + use<> {
@@ -161,8 +180,19 @@ impl<'a> PendingKey<'a> {
     }
 
     /// Makes the key this agent's own. The record is written last: without it the directory counts as not enrolled.
-    pub(crate) fn keep(self, agent: AgentId, target: TargetId, url: &ServerUrl) -> Result<(), IdentityError> {
-        let record = Record { agent_id: agent, target_id: target, url: url.to_string() };
+    pub(crate) fn keep(
+        self,
+        agent: AgentId,
+        target: TargetId,
+        url: &ServerUrl,
+        trust: &Trust,
+    ) -> Result<(), IdentityError> {
+        let (ca_file, ca_sha256) = match trust {
+            Trust::System => (None, None),
+            Trust::CaFile(path) => (Some(path.clone()), None),
+            Trust::CaSha256(hash) => (None, Some(*hash)),
+        };
+        let record = Record { agent_id: agent, target_id: target, url: url.to_string(), ca_file, ca_sha256 };
         let record = serde_json::to_vec_pretty(&record).expect("ids and a URL always have a JSON form");
         fs::rename(self.state_dir.join(PENDING_KEY_FILE), self.state_dir.join(KEY_FILE))
             .and_then(|()| write_durably(&self.state_dir.join(RECORD_FILE), &record))
@@ -218,7 +248,7 @@ mod tests {
         let url = "https://cp.example".parse().unwrap();
         let (agent, target) =
             (AgentId::from_uuid(Uuid::from_u128(1)), TargetId::from_uuid(Uuid::from_u128(2)));
-        PendingKey::generate(dir.path()).unwrap().keep(agent, target, &url).unwrap();
+        PendingKey::generate(dir.path()).unwrap().keep(agent, target, &url, &Trust::System).unwrap();
         dir
     }
 
@@ -236,9 +266,11 @@ mod tests {
         let url: ServerUrl = "https://cp.example".parse().unwrap();
         let (agent, target) =
             (AgentId::from_uuid(Uuid::from_u128(1)), TargetId::from_uuid(Uuid::from_u128(2)));
-        pending.keep(agent, target, &url).unwrap();
+        let trust = Trust::CaSha256("a5".repeat(32).parse().unwrap());
+        pending.keep(agent, target, &url, &trust).unwrap();
 
         let identity = Identity::load(&state).unwrap();
+        assert_eq!(identity.trust, trust);
         assert_eq!((identity.agent, identity.target, &identity.url), (agent, target, &url));
         let verifier = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public);
         verifier.verify(b"message", identity.sign(b"message").as_ref()).unwrap();

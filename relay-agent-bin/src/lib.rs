@@ -11,6 +11,7 @@ pub mod proxy;
 pub mod run;
 pub mod server_url;
 pub mod status;
+pub mod trust;
 pub mod whitelist;
 
 mod backoff;

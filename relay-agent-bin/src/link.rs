@@ -111,6 +111,47 @@ pub(crate) async fn serve(
     end
 }
 
+/// Proves the key to the control plane and goes no further: nothing is registered, and a live link is not disturbed.
+///
+/// Says nothing when the key was accepted, else why not.
+pub(crate) async fn prove(identity: &Identity, dialer: &Dialer) -> Result<(), LinkEnd> {
+    let mut socket = open(dialer).await?;
+    let mut machine = AgentLink::new(identity.agent, identity.url.authority(), HostFacts::default());
+    let proven = async {
+        loop {
+            match socket.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    for action in machine.on_frame(&text) {
+                        let AgentAction::Sign(message) = action else {
+                            return Err(LinkEnd::Protocol("it did not begin with a challenge"));
+                        };
+                        let mut answers = machine.on_signed(identity.sign(&message).as_ref()).into_iter();
+                        // The proof alone, and then something that only a registered agent may say: a control plane that
+                        // accepted the proof ends the link because of the second, and any other because of the first.
+                        let Some(AgentAction::Send(proof)) = answers.next() else {
+                            return Err(LinkEnd::Protocol("there is no proof to give"));
+                        };
+                        socket.send(Message::text(proof.to_text())).await?;
+                        socket.send(Message::text(AgentFrame::Ping.to_text())).await?;
+                    }
+                }
+                Some(Ok(Message::Close(frame))) => return after_proof(closed(frame)),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(closed(None)),
+            }
+        }
+    };
+    timeout(OPEN_TIMEOUT, proven).await.map_err(|_| LinkEnd::NotRegistered)?
+}
+
+fn after_proof(end: LinkEnd) -> Result<(), LinkEnd> {
+    match end {
+        LinkEnd::Closed { code: close::PROTOCOL, .. } => Ok(()),
+        other => Err(other),
+    }
+}
+
 async fn open(dialer: &Dialer) -> Result<WebSocketStream<Box<dyn Connection>>, LinkEnd> {
     let stream = dialer.dial().await?;
     let url = dialer.url().websocket(ENDPOINT);

@@ -92,7 +92,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         Err(source) => return Err(IdentityError::Unreadable { path: state_dir, source }.into()),
     };
     let policy = LocalPolicy::load(&state_dir.join(POLICY_FILE))?;
-    let dialer = Dialer::new(identity.url.clone(), proxy)?;
+    let dialer = Dialer::new(identity.url.clone(), &identity.trust, proxy)?;
     let mut status = StatusFile::new(&state_dir, &identity);
     let agent = Agent { identity, facts, policy, executor: Arc::new(Executor::new(run_as)) };
     let mut backoff = Backoff::new(reconnect);

@@ -69,11 +69,11 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "FILE")]
     credential_file: Option<PathBuf>,
     /// SHA-256 of the certificate to believe.
-    #[arg(long, value_name = "HEX", conflicts_with = "ca_file")]
+    #[arg(long, value_name = "HEX", conflicts_with = "tls_ca_file")]
     pin: Option<String>,
     /// File with the certificate authority to believe, PEM.
     #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
+    tls_ca_file: Option<PathBuf>,
     /// Option of this kind of adapter, such as allow_overprivileged=true.
     #[arg(long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
@@ -114,7 +114,7 @@ pub(crate) async fn run(command: AdapterCommand, context: &Context) -> Result<()
 }
 
 async fn add(args: AddArgs, context: &Context) -> Result<(), CommandError> {
-    let tls = match (&args.pin, &args.ca_file) {
+    let tls = match (&args.pin, &args.tls_ca_file) {
         (Some(pin), _) => json!({ "mode": "sha256_pin", "sha256": pin }),
         (None, Some(file)) => json!({ "mode": "ca_pem", "ca_pem": read(file)? }),
         (None, None) => json!({ "mode": "system" }),

@@ -1,7 +1,5 @@
 //! `mcp-stdio`: MCP for clients that start their servers as programs. The bridge itself is a crate of its own.
 
-use std::path::PathBuf;
-
 use anyhow::Context as _;
 use clap::Args;
 use mcp_stdio::{Bridge, LocateError, Server};
@@ -13,21 +11,13 @@ use super::{CommandError, Context, say};
 pub(crate) struct McpStdioArgs {
     #[command(flatten)]
     remote: Remote,
-    /// PEM file of the authority that signed the server's certificate, when no public one did.
-    #[arg(long, env = "CORECI_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
 }
 
 pub(crate) async fn run(args: McpStdioArgs, context: &Context) -> Result<(), CommandError> {
     let (data, api_key) = (context.data.clone(), context.environment.api_key.clone());
     let locate = move || {
         let unknown = |error: &dyn std::fmt::Display| LocateError::Unknown(error.to_string());
-        let ca_pem = match &args.ca_file {
-            Some(path) => Some(std::fs::read(path).map_err(|error| {
-                LocateError::Unknown(format!("{} cannot be read: {error}", path.display()))
-            })?),
-            None => None,
-        };
+        let ca_pem = args.remote.ca_pem().map_err(|error| unknown(&error))?;
         // The variable stands in for the key file, for clients that hand secrets over by the environment.
         let (url, key) = match (&args.remote.url, &args.remote.key_file, &api_key) {
             (Some(url), None, Some(key)) => (url.clone(), key.clone()),

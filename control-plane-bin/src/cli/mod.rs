@@ -10,6 +10,7 @@ mod remote;
 mod serve;
 mod targets;
 mod tenant;
+mod tls;
 mod tools;
 mod user;
 
@@ -67,6 +68,9 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Bring the database up to date.
     Migrate(migrate::MigrateArgs),
+    /// The certificate of this server.
+    #[command(subcommand)]
+    Tls(tls::TlsCommand),
     /// Tenants of this installation.
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),
@@ -204,6 +208,7 @@ async fn run(command: Command, context: Context) -> Result<(), CommandError> {
         Command::Dev(args) => dev::run(args, &context).await,
         Command::Serve(args) => serve::run(*args, &context).await,
         Command::Migrate(args) => migrate::run(args, &context).await,
+        Command::Tls(command) => tls::run(command, &context),
         Command::Tenant(command) => tenant::run(command, &context).await,
         Command::Key(command) => key::run(command, &context).await,
         Command::User(command) => user::run(command, &context).await,

@@ -17,12 +17,23 @@ pub(crate) struct Remote {
     /// File that holds an API key.
     #[arg(long, env = "CORECI_KEY_FILE", value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// PEM file of the authority that signed the server's certificate, when no public one did.
+    #[arg(long, env = "CORECI_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 impl Remote {
     pub(crate) fn client(&self, context: &Context) -> Result<Client, ClientError> {
         let place = self.place(&context.data)?;
-        Client::new(&place.url, place.key)
+        Client::new(&place.url, place.key, self.ca_pem()?.as_deref())
+    }
+
+    /// The certificates in the named file.
+    pub(crate) fn ca_pem(&self) -> Result<Option<Vec<u8>>, ClientError> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|source| ClientError::CaFile { path: path.clone(), source })
+        };
+        self.ca_file.as_ref().map(read).transpose()
     }
 
     pub(crate) fn place(&self, data: &DataDir) -> Result<Place, ClientError> {

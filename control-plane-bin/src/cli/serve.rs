@@ -37,7 +37,8 @@ pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<(), Comman
             return Err(CommandError::Failure(error.into()));
         }
     };
-    say(&format!("serving on http://{}, public URL {}", app.bound, app.public_url.as_str()));
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    say(&format!("serving on {scheme}://{}, public URL {}", app.bound, app.public_url.as_str()));
     app.run(shutdown).await;
     database.close().await;
     Ok(())

@@ -73,8 +73,7 @@ async fn enrol(client: &Client, url: ServerUrl, state_dir: &Path) -> anyhow::Res
     if state_dir.exists() {
         std::fs::remove_dir_all(state_dir).context("an old agent directory cannot be removed")?;
     }
-    let facts = host_facts();
-    let name = target_name(&facts.hostname);
+    let name = target_name(&host_facts().hostname);
     let body = json!({ "name": name });
     let made = match client.send(Method::POST, "/api/targets/enrollments", Some(&body)).await {
         Err(ClientError::Refused { status: StatusCode::CONFLICT, .. }) => {
@@ -84,8 +83,7 @@ async fn enrol(client: &Client, url: ServerUrl, state_dir: &Path) -> anyhow::Res
         other => other?,
     };
     let token = made["token"].as_str().context("the answer holds no token")?.to_owned();
-    let state_dir = state_dir.to_owned();
-    let request = EnrollRequest { url, token: SecretValue::new(token), state_dir, facts, proxy: None };
+    let request = EnrollRequest::new(url, SecretValue::new(token), state_dir);
     Ok(enroll(request).await.context("this machine cannot be enrolled")?.target)
 }
 

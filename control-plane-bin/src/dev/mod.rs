@@ -94,7 +94,7 @@ async fn serve(
     let demo =
         Demo::prepare(&app.tenancy, &context.data).await.context("the demo tenant cannot be prepared")?;
     let (url, hub) = (app.public_url.as_str().to_owned(), app.hub.clone());
-    let client = Client::new(&url, demo.key.clone())?;
+    let client = Client::new(&url, demo.key.clone(), None)?;
     let stop_app = CancellationToken::new();
     let running = tokio::spawn(app.run(stop_app.clone()));
 

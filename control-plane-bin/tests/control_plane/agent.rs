@@ -4,7 +4,6 @@ use std::path::Path;
 
 use mcp_core::secret::SecretValue;
 use relay_agent::enroll::{EnrollRequest, enroll};
-use relay_agent::facts::host_facts;
 use relay_agent::run::{AgentConfig, run};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -28,9 +27,7 @@ pub(crate) async fn agent(admin: &Client, url: &str, state_dir: &Path) -> Agent 
     let token = SecretValue::new(made["token"].as_str().expect("a token").to_owned());
     let url = url.parse().expect("a URL");
     let state_dir = state_dir.to_owned();
-    let request =
-        EnrollRequest { url, token, state_dir: state_dir.clone(), facts: host_facts(), proxy: None };
-    enroll(request).await.expect("enrolled");
+    enroll(EnrollRequest::new(url, token, &state_dir)).await.expect("enrolled");
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let running =

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::*;
 use crate::executor::tests::hanging_executor;
 use crate::identity::PendingKey;
+use crate::trust::Trust;
 
 const AGENT: AgentId = AgentId::from_uuid(Uuid::from_u128(2));
 const TARGET: TargetId = TargetId::from_uuid(Uuid::from_u128(3));
@@ -39,7 +40,7 @@ async fn dialled(executor: Executor, policy: LocalPolicy, host: &str) -> Dialled
     let state = dir.path().join("state");
     let key = PendingKey::generate(&state).unwrap();
     let public_key = key.public_key().try_into().unwrap();
-    key.keep(AGENT, TARGET, &format!("https://{HOST}").parse().unwrap()).unwrap();
+    key.keep(AGENT, TARGET, &format!("https://{HOST}").parse().unwrap(), &Trust::System).unwrap();
     let executor = Arc::new(executor);
     let agent = Agent {
         identity: Identity::load(&state).unwrap(),

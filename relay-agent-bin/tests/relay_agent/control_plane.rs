@@ -9,7 +9,6 @@ use mcp_core::id::{AgentId, CorrelationId, TargetId, TenantId};
 use mcp_core::relay::{CommandOutcome, HostFacts, ServerAction, ServerFrame, ServerLink};
 use mcp_core::secret::SecretValue;
 use relay_agent::enroll::{EnrollError, EnrollRequest, Enrolled, enroll};
-use relay_agent::facts::host_facts;
 use relay_agent::run::{AgentConfig, Reconnect};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
@@ -39,6 +38,7 @@ pub(crate) struct Link {
     machine: ServerLink,
     calls: u128,
     pub(crate) facts: Option<HostFacts>,
+    closed_with: Option<u16>,
 }
 
 /// Waits for something that must happen.
@@ -81,13 +81,8 @@ impl ControlPlane {
         status: &str,
         answer: &Value,
     ) -> (Result<Enrolled, EnrollError>, Value) {
-        let request = EnrollRequest {
-            url: self.url().parse().unwrap(),
-            token: SecretValue::new("t0ken".to_owned()),
-            state_dir: self.state_dir(),
-            facts: host_facts(),
-            proxy: None,
-        };
+        let token = SecretValue::new("t0ken".to_owned());
+        let request = EnrollRequest::new(self.url().parse().unwrap(), token, self.state_dir());
         let answer = answer.to_string();
         let (result, (head, body)) =
             soon(async { tokio::join!(enroll(request), self.answer_http(status, &answer)) }).await;
@@ -138,7 +133,7 @@ impl ControlPlane {
         let host = self.listener.local_addr().unwrap().to_string();
         let nonce = Ulid::generate().to_string();
         let (machine, opening) = ServerLink::open(nonce, "session".to_owned(), host);
-        let mut link = Link { socket, machine, calls: 0, facts: None };
+        let mut link = Link { socket, machine, calls: 0, facts: None, closed_with: None };
         link.perform(opening, &self.record).await;
         link
     }
@@ -174,6 +169,14 @@ impl Link {
     /// Takes the proof of an agent that must be refused, and refuses it.
     pub(crate) async fn refuse(&mut self, control_plane: &ControlPlane) {
         self.step(&control_plane.record).await;
+    }
+
+    /// Takes what the agent says until it is time to close the link, and gives the code of that.
+    pub(crate) async fn closed_by_us(&mut self, control_plane: &ControlPlane) -> Option<u16> {
+        while self.closed_with.is_none() {
+            self.step(&control_plane.record).await;
+        }
+        self.closed_with
     }
 
     pub(crate) async fn goodbye(&mut self, reconnect_after_ms: u64) {
@@ -227,6 +230,7 @@ impl Link {
                 }
                 ServerAction::Deliver { call, outcome: delivered } => outcome = Some((call, delivered)),
                 ServerAction::Close { code, reason } => {
+                    self.closed_with = Some(code);
                     let frame = CloseFrame { code: code.into(), reason: reason.into() };
                     self.socket.close(Some(frame)).await.unwrap();
                 }

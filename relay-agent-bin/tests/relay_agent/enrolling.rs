@@ -52,13 +52,11 @@ async fn a_refusal_leaves_nothing_behind() {
 async fn an_enrolled_agent_is_not_replaced() {
     let mut control_plane = ControlPlane::with_agent().await;
     let before = control_plane.record.public_key;
-    let request = relay_agent::enroll::EnrollRequest {
-        url: control_plane.url().parse().unwrap(),
-        token: mcp_core::secret::SecretValue::new("another".to_owned()),
-        state_dir: control_plane.state_dir(),
-        facts: relay_agent::facts::host_facts(),
-        proxy: None,
-    };
+    let request = relay_agent::enroll::EnrollRequest::new(
+        control_plane.url().parse().unwrap(),
+        mcp_core::secret::SecretValue::new("another".to_owned()),
+        control_plane.state_dir(),
+    );
     // No request is sent, so the token stays good.
     let error = relay_agent::enroll::enroll(request).await.unwrap_err();
     assert!(matches!(error, EnrollError::Identity(IdentityError::AlreadyEnrolled)));
@@ -69,13 +67,11 @@ async fn an_enrolled_agent_is_not_replaced() {
 #[tokio::test]
 async fn a_control_plane_that_is_not_there_is_said_to_be_so() {
     let control_plane = ControlPlane::start().await;
-    let request = relay_agent::enroll::EnrollRequest {
-        url: control_plane.url().parse().unwrap(),
-        token: mcp_core::secret::SecretValue::new("t0ken".to_owned()),
-        state_dir: control_plane.state_dir(),
-        facts: relay_agent::facts::host_facts(),
-        proxy: None,
-    };
+    let request = relay_agent::enroll::EnrollRequest::new(
+        control_plane.url().parse().unwrap(),
+        mcp_core::secret::SecretValue::new("t0ken".to_owned()),
+        control_plane.state_dir(),
+    );
     let state_dir = control_plane.state_dir();
     drop(control_plane);
     let error = relay_agent::enroll::enroll(request).await.unwrap_err();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 
-use mcp_core::relay::CommandOutcome;
+use mcp_core::relay::{CommandOutcome, close};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
@@ -119,13 +119,26 @@ async fn a_hostile_environment_changes_nothing_and_no_port_is_open() {
 #[tokio::test]
 async fn the_doctor_looks_at_everything() {
     let control_plane = ControlPlane::with_agent().await;
-    let (healthy, (head, _)) = tokio::join!(
-        output(program(&control_plane, "doctor"), ""),
-        control_plane.answer_http("200 OK", "ok"),
-    );
+    let (healthy, (head, _)) = tokio::join!(output(program(&control_plane, "doctor"), ""), async {
+        let asked = control_plane.answer_http("200 OK", "ok").await;
+        // The key is proven on a link that is never registered.
+        let mut link = control_plane.accept().await;
+        assert_eq!((link.closed_by_us(&control_plane).await, link.facts), (Some(close::PROTOCOL), None));
+        asked
+    });
     assert!(head.starts_with("GET /livez HTTP/1.1\r\n"), "{head}");
     let text = String::from_utf8(healthy.stdout).unwrap();
-    for check in ["state directory", "whitelist.json", "uptime", "systemctl", "identity", "control plane"] {
+    for check in [
+        "state directory",
+        "whitelist.json",
+        "uptime",
+        "systemctl",
+        "identity",
+        "name lookup",
+        "connection",
+        "control plane",
+        "authentication",
+    ] {
         assert!(text.lines().any(|line| line.contains(&format!("{check}: "))), "{check}: {text}");
     }
     assert!(text.contains("ok     control plane: http://127.0.0.1:"), "{text}");
@@ -138,6 +151,59 @@ async fn the_doctor_looks_at_everything() {
     let text = String::from_utf8(sick.stdout).unwrap();
     assert!(text.contains("FAULT  whitelist.json: ") && text.contains("FAULT  identity: "), "{text}");
     assert!(text.contains("set it to 0600"), "{text}");
+}
+
+#[tokio::test]
+async fn the_doctor_says_which_step_of_the_way_fails() {
+    let fault = |text: &str| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("FAULT  "));
+        lines.map(|line| line.split_once(':').unwrap().0.to_owned()).collect::<Vec<_>>()
+    };
+    // A control plane that does not know the key.
+    let mut control_plane = ControlPlane::with_agent().await;
+    control_plane.record.public_key = [9; 32];
+    let (sick, ()) = tokio::join!(output(program(&control_plane, "doctor"), ""), async {
+        control_plane.answer_http("200 OK", "ok").await;
+        let mut link = control_plane.accept().await;
+        assert_eq!(link.closed_by_us(&control_plane).await, Some(close::UNAUTHORIZED));
+    });
+    let text = String::from_utf8(sick.stdout).unwrap();
+    assert!(fault(&text).ends_with(&["authentication".to_owned()]), "{text}");
+
+    // Another server.
+    let (sick, _) = tokio::join!(
+        output(program(&control_plane, "doctor"), ""),
+        control_plane.answer_http("404 Not Found", "who?"),
+    );
+    let text = String::from_utf8(sick.stdout).unwrap();
+    assert!(fault(&text).ends_with(&["control plane".to_owned()]), "{text}");
+
+    // Other URLs, which the agent's record is made to name.
+    let record = control_plane.state_dir().join("agent.json");
+    let plaintext = control_plane.url().replace("http://", "https://");
+    for (url, proxy, step) in [
+        ("https://no-such-host.invalid", None, "name lookup"),
+        ("https://192.0.2.1", Some("http://127.0.0.1:1"), "proxy"),
+        ("http://127.0.0.1:1", None, "connection"),
+        (plaintext.as_str(), None, "TLS"),
+    ] {
+        let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+        json["url"] = url.into();
+        // So that it does not matter whether this machine trusts any authority.
+        json["caSha256"] = "00".repeat(32).into();
+        std::fs::write(&record, json.to_string()).unwrap();
+        let mut doctor = program(&control_plane, "doctor");
+        doctor.args(proxy.map(|proxy| format!("--proxy={proxy}")));
+        let answer = async {
+            // Whoever expects TLS gets something else.
+            if step == "TLS" {
+                control_plane.drop_one().await;
+            }
+        };
+        let (sick, ()) = tokio::join!(output(doctor, ""), answer);
+        let text = String::from_utf8(sick.stdout).unwrap();
+        assert!(fault(&text).ends_with(&[step.to_owned()]), "{step}: {text}");
+    }
 }
 
 /// Socket inodes of a process, and those of all listening TCP and bound UDP sockets.

@@ -40,16 +40,13 @@ pub(crate) struct ConnectArgs {
     /// Another file to write into, such as a project's own.
     #[arg(long, value_name = "FILE", requires = "write")]
     file: Option<PathBuf>,
-    /// PEM file of the authority that signed the server's certificate, when no public one did.
-    #[arg(long, env = "CORECI_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
     #[command(flatten)]
     remote: Remote,
 }
 
 pub(crate) fn run(args: ConnectArgs, context: &Context) -> Result<(), CommandError> {
     let client = args.client;
-    let server = Server::find(&args.remote, &args.name, args.ca_file.as_deref(), context)?;
+    let server = Server::find(&args.remote, &args.name, context)?;
     let bridge = std::env::current_exe().context("the path of this program is not known")?;
     let bridge = bridge.to_str().context("the path of this program is no text")?;
     let setup = client.setup(&server, args.embed_key, bridge)?;

@@ -40,12 +40,7 @@ pub(super) enum Key {
 
 impl Server {
     /// What the flags and the environment name, or else what `dev` left in the data directory.
-    pub(super) fn find(
-        remote: &Remote,
-        name: &str,
-        ca_file: Option<&Path>,
-        context: &Context,
-    ) -> Result<Self, CommandError> {
+    pub(super) fn find(remote: &Remote, name: &str, context: &Context) -> Result<Self, CommandError> {
         let (url, key) = match (&remote.url, &remote.key_file, &context.environment.api_key) {
             (Some(url), Some(file), _) => {
                 let place = Place::find(Some(url), Some(file), &context.data)?;
@@ -71,7 +66,7 @@ impl Server {
             is_exposed,
             name: parse_name(name)?,
             key,
-            ca_file: ca_file.map(absolute).transpose()?,
+            ca_file: remote.ca_file.as_deref().map(absolute).transpose()?,
         })
     }
 
